@@ -1,0 +1,90 @@
+"""The values of job options, as the table in `options` fills them. None or "": not given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minislurm.cli.option_values import NodeCount
+from minislurm.domain.job import SignalBeforeEnd
+
+
+@dataclass(slots=True)
+class JobOptions:
+    # resources
+    nodes: NodeCount | None = None
+    ntasks: int | None = None
+    ntasks_per_node: int | None = None
+    cpus_per_task: int | None = None
+    mincpus: int | None = None
+    mem: int | None = None  # MiB, as all memory here
+    mem_per_cpu: int | None = None
+    mem_per_gpu: int | None = None
+    gres: str | None = None
+    gpus: str | None = None
+    gpus_per_node: str | None = None
+    gpus_per_task: str | None = None
+    cpus_per_gpu: int | None = None
+    exclusive: str | None = None
+    nodelist: str = ""
+    exclude: str = ""
+    constraint: str = ""
+
+    # the job
+    job_name: str | None = None
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    wckey: str = ""
+    comment: str = ""
+    #: Seconds; 0: no limit; None: the partition's default.
+    time: float | None = None
+    begin: float | None = None
+    dependency: str = ""
+    kill_on_invalid_dep: bool | None = None
+    array: str = ""
+    hold: bool = False
+    nice: int = 0
+    priority: int | None = None
+    requeue: bool | None = None
+    signal: SignalBeforeEnd | None = None
+    clusters: str = ""
+
+    # its streams, folder and environment
+    output: str = ""
+    error: str = ""
+    input: str = ""
+    #: Append to existing files.
+    open_mode: bool | None = None
+    output_mode: int | None = None
+    chdir: str = ""
+    export: str | None = None
+
+    # sbatch
+    wrap: str | None = None
+    parsable: bool = False
+    test_only: bool = False
+    #: sbatch: until the job has ended.
+    wait: bool = False
+    wait_all_nodes: bool | None = None
+    ignore_pbs: bool = False
+    mail_type: str = ""
+
+    # srun (and salloc)
+    label: bool = False
+    unbuffered: bool = False
+    overlap: bool = False
+    exact: bool = False
+    jobid: int | None = None
+    mpi: str = ""
+    cpu_bind: str = ""
+    gpu_bind: str = ""
+    #: Seconds to wait for the allocation or the step; None: as long as it takes.
+    immediate: float | None = None
+    kill_on_bad_exit: bool | None = None
+    #: srun -W: seconds after the first task's end until the others are killed; 0: never.
+    wait_s: float | None = None
+    external_launcher: bool = False
+
+    # what the command says
+    quiet: int = 0
+    verbose: int = 0

@@ -1,0 +1,182 @@
+"""Text of a job option to its value. ValueError becomes "Invalid --name specification"; other texts are
+OptionErrors with Slurm's exit code."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from minislurm.cli.option import OptionError
+from minislurm.domain.job import SignalBeforeEnd
+from minislurm.domain.resources import GpuGroup
+from minislurm.domain.signals import parse_signal
+from minislurm.domain.times import parse_duration, parse_time
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,10}\Z")
+_GPUS = re.compile(r"(?:([^\s:,=]+):)?([0-9]{1,6})\Z")
+_GRES = re.compile(r"(?:gres[/:])?gpu(?::(?![0-9]+\Z)([^\s:,=()]+))?(?::([0-9]{1,6}))?\Z")
+_SIGNAL = re.compile(r"(?:([RB]{1,2}):)?([A-Za-z0-9+-]+)(?:@([0-9]{1,5}))?\Z", re.IGNORECASE)
+_COUNT_SUFFIX = {"": 1, "k": 1024, "m": 1024 * 1024}
+_NODE_COUNT = re.compile(r"([0-9]{1,9})([km]?)\Z", re.IGNORECASE)
+
+#: Largest number of tasks, CPUs … that Slurm's 32 bits hold.
+_MAX_COUNT = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCount:
+    """``--nodes=min[-max]``. Zero passes: the controller refuses it."""
+
+    minimum: int
+    maximum: int
+
+
+def count(option: str, minimum: int = 1) -> Callable[[str], int]:
+    """A parser of whole numbers from `minimum` up."""
+
+    def parse(text: str) -> int:
+        if _INTEGER.match(text) and minimum <= int(text) <= _MAX_COUNT:
+            return int(text)
+        raise OptionError(f'Invalid numeric value "{text}" for --{option}.')
+
+    return parse
+
+
+def parse_nodes(text: str) -> NodeCount:
+    first, dash, last = text.partition("-")
+    minimum = _node_count(first, text)
+    maximum = _node_count(last, text) if dash else minimum
+    if maximum < minimum:
+        raise OptionError(
+            f"Maximum node count {maximum} is less than minimum node count {minimum}", exit_code=255
+        )
+    return NodeCount(minimum, maximum)
+
+
+def _node_count(text: str, whole: str) -> int:
+    match = _NODE_COUNT.match(text)
+    value = int(match[1]) * _COUNT_SUFFIX[match[2].lower()] if match else _MAX_COUNT + 1
+    if value > _MAX_COUNT:
+        raise OptionError(f'"{whole}" is not a valid node count', exit_code=255)
+    return value
+
+
+def parse_time_limit(text: str) -> float:
+    """Seconds; 0 for no limit (``UNLIMITED``, and 0 itself, as Slurm has it)."""
+    return parse_duration(text) or 0.0
+
+
+def parse_begin(text: str) -> float:
+    try:
+        return parse_time(text, time.time())
+    except ValueError as error:
+        raise OptionError("Invalid --begin specification", exit_code=255, preface=[str(error)]) from error
+
+
+def parse_signal_before_end(text: str) -> SignalBeforeEnd:
+    match = _SIGNAL.match(text)
+    if match is None or int(match[3] or 0) > 65535:
+        raise ValueError(text)
+    flags = (match[1] or "").upper()
+    if len(set(flags)) != len(flags):
+        raise ValueError(text)
+    seconds = 60.0 if match[3] is None else float(match[3])
+    return SignalBeforeEnd(parse_signal(match[2]), seconds, batch_shell_only="B" in flags)
+
+
+def parse_gpus(text: str) -> GpuGroup:
+    """``[type:]number``."""
+    match = _GPUS.match(text)
+    if match is None:
+        raise ValueError(text)
+    return GpuGroup(int(match[2]), match[1] or "")
+
+
+def gpus_text(text: str) -> str:
+    """Checked; kept as given for the job's environment."""
+    parse_gpus(text)
+    return text
+
+
+def parse_gres(text: str) -> tuple[GpuGroup, ...]:
+    """``gpu``, ``gpu:2``, ``gpu:a100:2``, several with commas. Only GPUs exist here."""
+    if text.lower() in ("", "none"):
+        return ()
+    groups = []
+    for item in text.split(","):
+        match = _GRES.match(item)
+        if match is None:
+            raise OptionError("Invalid generic resource (gres) specification")
+        groups.append(GpuGroup(int(match[2]) if match[2] is not None else 1, match[1] or ""))
+    return tuple(groups)
+
+
+def gres_text(text: str) -> str:
+    parse_gres(text)
+    return text
+
+
+def parse_exclusive(text: str) -> str:
+    """ "node" for the whole node. Sharing among one user's jobs is not built."""
+    if text.lower() in ("", "node", "exclusive", "yes", "1"):
+        return "node"
+    if text.lower() in ("user", "mcs"):
+        raise OptionError(f"--exclusive={text} is not supported by minislurm")
+    raise ValueError(text)
+
+
+def parse_open_mode(text: str) -> bool:
+    """Append?"""
+    if text.lower() in ("a", "append"):
+        return True
+    if text.lower() in ("t", "truncate"):
+        return False
+    raise ValueError(text)
+
+
+def parse_output_mode(text: str) -> int:
+    """An octal file mode without execution and special bits."""
+    if not re.match(r"[0-7]{3,4}\Z", text) or int(text, 8) & ~0o666:
+        raise ValueError(text)
+    return int(text, 8)
+
+
+def parse_yes_no(text: str) -> bool:
+    if text.lower() in ("yes", "y", "1", "true"):
+        return True
+    if text.lower() in ("no", "n", "0", "false"):
+        return False
+    raise ValueError(text)
+
+
+def parse_nice(text: str) -> int:
+    if not _INTEGER.match(text) or abs(int(text)) > 2147483645:
+        raise ValueError(text)
+    return int(text)
+
+
+def parse_priority(text: str) -> int:
+    if text.upper() == "TOP":
+        raise OptionError("--priority=TOP is not supported by minislurm")
+    if not re.match(r"[0-9]{1,10}\Z", text) or int(text) > 2**32 - 2:
+        raise ValueError(text)
+    return int(text)
+
+
+def parse_seconds(text: str) -> float:
+    if not re.match(r"[0-9]{1,9}\Z", text):
+        raise ValueError(text)
+    return float(text)
+
+
+def only(option: str, *accepted: str) -> Callable[[str], str]:
+    """A parser for an option of which only some values are built; others are refused by name."""
+
+    def parse(text: str) -> str:
+        if text.lower() not in accepted:
+            raise OptionError(f"--{option}={text} is not supported by minislurm")
+        return text.lower()
+
+    return parse

@@ -1,0 +1,399 @@
+"""THE table of job options: it feeds sbatch, srun, salloc, the ``#SBATCH`` reader, the input variables
+(``SBATCH_*``, ``SLURM_*``, ``SALLOC_*``), ``scontrol update`` and the help.
+
+An option that is not built stands in `unsupported_options` and is refused by name. To build one, move it here
+and give `JobOptions` its attribute.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from minislurm.cli.job_options import JobOptions
+from minislurm.cli.option import Argument, Option, Repeat, refuse_unsupported, set_value
+from minislurm.cli.option_values import (
+    count,
+    gpus_text,
+    gres_text,
+    only,
+    parse_begin,
+    parse_exclusive,
+    parse_nice,
+    parse_nodes,
+    parse_open_mode,
+    parse_output_mode,
+    parse_priority,
+    parse_seconds,
+    parse_signal_before_end,
+    parse_time_limit,
+    parse_yes_no,
+)
+from minislurm.cli.unsupported_options import UNSUPPORTED
+from minislurm.domain.memory import parse_memory
+
+SBATCH, SRUN, SALLOC = "sbatch", "srun", "salloc"
+_ALL = (SBATCH, SRUN, SALLOC)
+_BATCH = (SBATCH,)
+_STEPS = (SRUN,)
+
+RESOURCES, JOB, STREAMS, STEP, REPORTING = "Resources", "Job", "Files and environment", "Step", "Reporting"
+
+
+@dataclass(frozen=True, slots=True)
+class JobOption(Option):
+    commands: tuple[str, ...] = _ALL
+    #: Input environment variables by command, the one that counts first.
+    environment: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: The keys under which `scontrol update job` takes it, in Slurm's spelling.
+    update_keys: tuple[str, ...] = ()
+
+
+def _variables(suffix: str, *, srun: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:
+    """The usual names: SBATCH_X, SLURM_X for srun (or those given), SALLOC_X."""
+    return {
+        SBATCH: (f"SBATCH_{suffix}",),
+        SRUN: srun or (f"SLURM_{suffix}",),
+        SALLOC: (f"SALLOC_{suffix}",),
+    }
+
+
+_OTHER_MEMORY = {
+    "mem": ("mem_per_cpu", "mem_per_gpu"),
+    "mem-per-cpu": ("mem", "mem_per_gpu"),
+    "mem-per-gpu": ("mem", "mem_per_cpu"),
+}
+
+_RESOURCES = (
+    JobOption(
+        "nodes", "N", "Number of nodes, or the least and the most.", "MIN[-MAX]", parse=parse_nodes,
+        environment={SRUN: ("SLURM_NNODES", "SLURM_JOB_NUM_NODES")}, update_keys=("NumNodes",),
+        panel=RESOURCES,
+    ),
+    JobOption(
+        "ntasks", "n", "Number of tasks.", "N", parse=count("ntasks"), aliases=("tasks",),
+        environment={SRUN: ("SLURM_NTASKS", "SLURM_NPROCS")}, update_keys=("NumTasks",), panel=RESOURCES,
+    ),
+    JobOption(
+        "ntasks-per-node", "", "Tasks on each node (with --ntasks: at most).", "N",
+        aliases=("tasks-per-node",),
+        parse=count("ntasks-per-node"), environment={SRUN: ("SLURM_NTASKS_PER_NODE",)}, panel=RESOURCES,
+    ),
+    JobOption(
+        "cpus-per-task", "c", "CPUs for each task.", "N", parse=count("cpus-per-task"),
+        environment={SRUN: ("SRUN_CPUS_PER_TASK", "SLURM_CPUS_PER_TASK")}, update_keys=("CPUs/Task",
+        "CPUsPerTask"),
+        panel=RESOURCES,
+    ),
+    JobOption(
+        "mincpus", "", "At least so many CPUs on each node.", "N", parse=count("mincpus"), panel=RESOURCES,
+    ),
+    JobOption(
+        "mem", "", "Memory on each node.", "SIZE[K|M|G|T]", parse=parse_memory, clears=_OTHER_MEMORY["mem"],
+        environment=_variables("MEM_PER_NODE"), update_keys=("MinMemoryNode",), panel=RESOURCES,
+    ),
+    JobOption(
+        "mem-per-cpu", "", "Memory for each CPU.", "SIZE[K|M|G|T]", parse=parse_memory,
+        clears=_OTHER_MEMORY["mem-per-cpu"], environment=_variables("MEM_PER_CPU"),
+        update_keys=("MinMemoryCPU",),
+        panel=RESOURCES,
+    ),
+    JobOption(
+        "mem-per-gpu", "", "Memory for each GPU.", "SIZE[K|M|G|T]", parse=parse_memory,
+        clears=_OTHER_MEMORY["mem-per-gpu"], environment=_variables("MEM_PER_GPU"), panel=RESOURCES,
+    ),
+    JobOption(
+        "gres", "", "GPUs on each node: gpu:2, gpu:a100:2.", "LIST", parse=gres_text,
+        environment=_variables("GRES"), panel=RESOURCES,
+    ),
+    JobOption(
+        "gpus", "G", "GPUs in all.", "[TYPE:]N", parse=gpus_text, environment=_variables("GPUS"),
+        panel=RESOURCES
+    ),
+    JobOption(
+        "gpus-per-node", "", "GPUs on each node.", "[TYPE:]N", parse=gpus_text,
+        environment=_variables("GPUS_PER_NODE"), panel=RESOURCES,
+    ),
+    JobOption(
+        "gpus-per-task", "", "GPUs for each task.", "[TYPE:]N", parse=gpus_text,
+        environment=_variables("GPUS_PER_TASK"), panel=RESOURCES,
+    ),
+    JobOption(
+        "cpus-per-gpu", "", "CPUs for each GPU.", "N", parse=count("cpus-per-gpu"),
+        environment=_variables("CPUS_PER_GPU"), panel=RESOURCES,
+    ),
+    JobOption(
+        "exclusive", "", "Whole nodes (srun in a job: CPUs of its own).", "node", argument=Argument.OPTIONAL,
+        parse=parse_exclusive, default_text="node", environment=_variables("EXCLUSIVE"), panel=RESOURCES,
+    ),
+    JobOption(
+        "nodelist", "w", "These nodes, or a file that lists them.", "HOSTLIST", update_keys=("ReqNodeList",),
+        panel=RESOURCES,
+    ),
+    JobOption(
+        "exclude", "x", "None of these nodes.", "HOSTLIST", update_keys=("ExcNodeList",), panel=RESOURCES
+    ),
+    JobOption(
+        "constraint", "C", "Features that the nodes must have.", "EXPRESSION",
+        environment=_variables("CONSTRAINT"),
+        update_keys=("Features",), panel=RESOURCES,
+    ),
+)  # fmt: skip
+
+_JOB = (
+    JobOption(
+        "job-name", "J", "Name of the job.", "NAME", environment=_variables("JOB_NAME"),
+        update_keys=("JobName", "Name"), panel=JOB,
+    ),
+    JobOption(
+        "partition", "p", "Partition.", "NAME", environment=_variables("PARTITION"),
+        update_keys=("Partition",),
+        panel=JOB,
+    ),
+    JobOption("account", "A", "Account to charge.", "NAME", environment=_variables("ACCOUNT"), panel=JOB),
+    JobOption("qos", "q", "Quality of service.", "NAME", environment=_variables("QOS"), panel=JOB),
+    JobOption(
+        "wckey", "", "Workload characterization key.", "KEY", environment=_variables("WCKEY"), panel=JOB,
+    ),
+    JobOption("comment", "", "A comment, kept with the job.", "TEXT", update_keys=("Comment",), panel=JOB),
+    JobOption(
+        "time", "t", "Time limit: minutes, MM:SS, HH:MM:SS, D-HH[:MM[:SS]], UNLIMITED.", "TIME",
+        parse=parse_time_limit, environment=_variables("TIMELIMIT"), update_keys=("TimeLimit",), panel=JOB,
+    ),
+    JobOption(
+        "begin", "b", "Not before this time: 16:00, tomorrow, now+1hour, 2026-01-20T12:34.", "TIME",
+        parse=parse_begin, update_keys=("StartTime", "EligibleTime", "BeginTime"), panel=JOB,
+    ),
+    JobOption(
+        "dependency", "d", "Only after other jobs: afterok:12:13, afterany:14, singleton.", "LIST",
+        environment={SRUN: ("SLURM_DEPENDENCY",)}, update_keys=("Dependency",), panel=JOB,
+    ),
+    JobOption(
+        "kill-on-invalid-dep", "", "Cancel the job when its dependency can never be met.", "yes|no",
+        parse=parse_yes_no, panel=JOB,
+    ),
+    JobOption(
+        "array", "a", "A job array: 0-9, 1,3,5-7, 0-15:4, 0-99%8.", "INDEXES", commands=_BATCH,
+        environment={SBATCH: ("SBATCH_ARRAY_INX",)}, panel=JOB,
+    ),
+    JobOption("hold", "H", "Submit in held state.", argument=Argument.NONE, panel=JOB),
+    JobOption(
+        "nice", "", "Lower the priority by this.", "N", argument=Argument.OPTIONAL, parse=parse_nice,
+        default_text="100", update_keys=("Nice",), panel=JOB,
+    ),
+    JobOption(
+        "priority", "", "Priority, set by an operator.", "N", parse=parse_priority, update_keys=("Priority",),
+        panel=JOB,
+    ),
+    JobOption(
+        "requeue", "", "The job may be requeued.", argument=Argument.NONE, commands=_BATCH,
+        environment={SBATCH: ("SBATCH_REQUEUE",)}, update_keys=("Requeue",), panel=JOB,
+    ),
+    JobOption(
+        "no-requeue", "", "The job is never requeued.", argument=Argument.NONE, field="requeue",
+        constant=False,
+        commands=_BATCH, environment={SBATCH: ("SBATCH_NO_REQUEUE",)}, panel=JOB,
+    ),
+    JobOption(
+        "signal", "", "Send this signal so long before the time limit.", "[R][B:]SIGNAL[@SECONDS]",
+        parse=parse_signal_before_end, environment=_variables("SIGNAL"), panel=JOB,
+    ),
+    JobOption(
+        "clusters", "M", "The cluster to submit to; there is only this one.", "NAME", commands=_BATCH,
+        aliases=("cluster",),
+        environment={SBATCH: ("SBATCH_CLUSTERS", "SLURM_CLUSTERS")}, panel=JOB,
+    ),
+)  # fmt: skip
+
+_STREAMS = (
+    JobOption(
+        "output", "o", "File for standard output (%j job, %A_%a array task, %x name, %N node …).", "PATTERN",
+        environment={SBATCH: ("SBATCH_OUTPUT",), SRUN: ("SLURM_STDOUTMODE",)}, commands=(SBATCH, SRUN),
+        panel=STREAMS,
+    ),
+    JobOption(
+        "error", "e", "File for standard error.", "PATTERN", commands=(SBATCH, SRUN), panel=STREAMS,
+        environment={SBATCH: ("SBATCH_ERROR",), SRUN: ("SLURM_STDERRMODE",)},
+    ),
+    JobOption(
+        "input", "i", "File for standard input.", "PATTERN", commands=(SBATCH, SRUN), panel=STREAMS,
+        environment={SBATCH: ("SBATCH_INPUT",), SRUN: ("SLURM_STDINMODE",)},
+    ),
+    JobOption(
+        "open-mode", "", "Append to output files or truncate them.", "append|truncate", parse=parse_open_mode,
+        environment={SBATCH: ("SBATCH_OPEN_MODE",), SRUN: ("SLURM_OPEN_MODE",)}, commands=(SBATCH, SRUN),
+        panel=STREAMS,
+    ),
+    JobOption(
+        "output-mode", "", "File mode of output files, octal (minislurm's own; default: the cluster's).",
+        "MODE",
+        parse=parse_output_mode, commands=(SBATCH, SRUN), panel=STREAMS, abbreviates=False,
+        environment={SBATCH: ("SBATCH_OUTPUT_MODE",)},
+    ),
+    JobOption(
+        "chdir", "D", "Working directory.", "DIR", aliases=("workdir",), panel=STREAMS,
+        environment={SRUN: ("SLURM_WORKING_DIR",)},
+    ),
+    JobOption(
+        "export", "", "Environment for the job: ALL, NONE, or a list of NAME and NAME=value.", "LIST",
+        commands=(SBATCH, SRUN), environment={SBATCH: ("SBATCH_EXPORT",), SRUN: ("SLURM_EXPORT_ENV",)},
+        panel=STREAMS,
+    ),
+)  # fmt: skip
+
+_SBATCH = (
+    JobOption("wrap", "", "Make the script from this command line.", "COMMAND", commands=_BATCH, panel=JOB),
+    JobOption(
+        "wait", "W", "Wait for the job's end and leave with its exit code.", argument=Argument.NONE,
+        commands=_BATCH, environment={SBATCH: ("SBATCH_WAIT",)}, panel=REPORTING,
+    ),
+    JobOption(
+        "wait-all-nodes", "", "Start when all nodes are ready (always so here).", "0|1", parse=parse_yes_no,
+        commands=(SBATCH, SALLOC), environment={SBATCH: ("SBATCH_WAIT_ALL_NODES",)}, panel=JOB,
+    ),
+    JobOption(
+        "parsable", "", "Print the job id alone.", argument=Argument.NONE, commands=_BATCH, panel=REPORTING
+    ),
+    JobOption(
+        "test-only", "", "Say when and where the job would start; submit nothing.", argument=Argument.NONE,
+        commands=_BATCH, panel=REPORTING,
+    ),
+    JobOption(
+        "ignore-pbs", "", "Leave #PBS and #BSUB lines alone (always so here).", argument=Argument.NONE,
+        commands=_BATCH, environment={SBATCH: ("SBATCH_IGNORE_PBS",)}, panel=JOB,
+    ),
+    JobOption(
+        "mail-type", "", "Only NONE: minislurm sends no mail.", "NONE", parse=only("mail-type", "none"),
+        panel=JOB
+    ),
+)  # fmt: skip
+
+_SRUN = (
+    JobOption(
+        "label", "l", "Put the task's number before each line of output.", argument=Argument.NONE,
+        commands=_STEPS, environment={SRUN: ("SLURM_LABELIO",)}, panel=STEP,
+    ),
+    JobOption(
+        "unbuffered", "u", "Pass output on as it comes, not by lines.", argument=Argument.NONE,
+        commands=_STEPS,
+        environment={SRUN: ("SLURM_UNBUFFEREDIO",)}, panel=STEP,
+    ),
+    JobOption(
+        "overlap", "", "Share CPUs with other steps.", argument=Argument.NONE, commands=_STEPS,
+        environment={SRUN: ("SLURM_OVERLAP",)}, panel=STEP,
+    ),
+    JobOption(
+        "exact", "", "Only the resources that the step asked for.", argument=Argument.NONE, commands=_STEPS,
+        environment={SRUN: ("SLURM_EXACT",)}, panel=STEP,
+    ),
+    JobOption(
+        "jobid", "", "Start the step in this job.", "ID", parse=count("jobid"), commands=_STEPS,
+        environment={SRUN: ("SLURM_JOB_ID",)}, panel=STEP,
+    ),
+    JobOption(
+        "mpi", "", "Kind of MPI start: only none; list shows it.", "none|list", commands=_STEPS,
+        parse=only("mpi", "none", "list"), environment={SRUN: ("SLURM_MPI_TYPE",)}, panel=STEP,
+    ),
+    JobOption(
+        "cpu-bind", "", "Binding of tasks to CPUs: only none.", "none", commands=_STEPS,
+        aliases=("cpu_bind",),
+        parse=only("cpu-bind", "none", "quiet", "q", "quiet,none", "no"),
+        environment={SRUN: ("SLURM_CPU_BIND",)}, panel=STEP,
+    ),
+    JobOption(
+        "gpu-bind", "", "Binding of tasks to GPUs: only none.", "none", commands=_STEPS,
+        parse=only("gpu-bind", "none"), environment={SRUN: ("SLURM_GPU_BIND",)}, panel=STEP,
+    ),
+    JobOption(
+        "immediate", "I", "Give up when it cannot start within so many seconds.", "SECONDS",
+        argument=Argument.OPTIONAL, parse=parse_seconds, default_text="1", commands=(SRUN, SALLOC),
+        environment={SRUN: ("SLURM_IMMEDIATE",), SALLOC: ("SALLOC_IMMEDIATE",)}, panel=STEP,
+    ),
+    JobOption(
+        "kill-on-bad-exit", "K", "End the step when a task fails.", "0|1", argument=Argument.OPTIONAL,
+        parse=parse_yes_no, default_text="1", commands=_STEPS, environment={SRUN: ("SLURM_KILL_BAD_EXIT",)},
+        panel=STEP,
+    ),
+    JobOption(
+        "wait", "W", "Kill the step so long after its first task has ended.", "SECONDS", parse=parse_seconds,
+        field="wait_s", commands=_STEPS, environment={SRUN: ("SLURM_WAIT",)}, panel=STEP,
+    ),
+    JobOption(
+        "external-launcher", "", "Started by an MPI launcher.", argument=Argument.NONE, commands=_STEPS,
+        environment={SRUN: ("SLURM_EXTERNAL_LAUNCHER",)}, panel=STEP,
+    ),
+)  # fmt: skip
+
+_REPORTING = (
+    JobOption(
+        "quiet", "Q", "Say nothing but errors.", argument=Argument.NONE, repeat=Repeat.COUNT, panel=REPORTING
+    ),
+    JobOption(
+        "verbose", "v", "Say more.", argument=Argument.NONE, repeat=Repeat.COUNT, panel=REPORTING,
+        environment={SBATCH: ("SBATCH_DEBUG",), SRUN: ("SLURM_DEBUG",), SALLOC: ("SALLOC_DEBUG",)},
+    ),
+)  # fmt: skip
+
+
+def _unsupported() -> tuple[JobOption, ...]:
+    return tuple(
+        JobOption(
+            name, short, argument=Argument(argument), aliases=aliases, commands=commands, supported=False,
+            environment={c: (v,) for c, v in variables.items()},
+        )
+        for name, short, argument, commands, aliases, variables in UNSUPPORTED
+    )  # fmt: skip
+
+
+JOB_OPTIONS: tuple[JobOption, ...] = (
+    *_RESOURCES, *_JOB, *_STREAMS, *_SBATCH, *_SRUN, *_REPORTING, *_unsupported(),
+)  # fmt: skip
+
+#: Values that say no where an option takes none.
+_OFF = frozenset({"0", "no", "false", "off"})
+
+
+def options_of(command: str) -> tuple[JobOption, ...]:
+    """The options of "sbatch", "srun" or "salloc", those refused by name included."""
+    return tuple(option for option in JOB_OPTIONS if command in option.commands)
+
+
+def option_named(name: str, command: str = SBATCH) -> JobOption:
+    """By its canonical long name. Raises KeyError."""
+    for option in JOB_OPTIONS:
+        if option.name == name and command in option.commands:
+            return option
+    raise KeyError(name)
+
+
+def update_options() -> dict[str, JobOption]:
+    """What `scontrol update job` takes, by lower-case key."""
+    return {key.lower(): option for option in JOB_OPTIONS for key in option.update_keys}
+
+
+def set_from_environment(
+    values: JobOptions, command: str, environment: Mapping[str, str] | None = None
+) -> None:
+    """Stores the options that the command's input variables give. Raises UsageError.
+
+    An option without argument is set by any value but 0, no, false and off.
+    """
+    variables = os.environ if environment is None else environment
+    found = []
+    for option in options_of(command):
+        for name in option.environment.get(command, ()):
+            # Inside a job it is the batch job's name, which is no name for each of its steps.
+            if name == "SLURM_JOB_NAME" and "SLURM_JOB_ID" in variables:
+                continue
+            text = variables.get(name)
+            if text is None or (option.argument is Argument.NONE and text.lower() in _OFF):
+                continue
+            refuse_unsupported(option, command, origin=name)
+            found.append((option, text))
+            break
+    for option, _ in found:
+        for attribute in option.clears:
+            setattr(values, attribute, None)
+    for option, text in found:
+        set_value(values, option, text, invalid_exit_code=255)

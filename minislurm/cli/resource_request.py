@@ -1,0 +1,210 @@
+"""Slurm's resource options, read together: how many nodes, tasks, CPUs and GPUs they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from minislurm.cli.job_options import JobOptions
+from minislurm.cli.option_values import parse_gpus, parse_gres
+from minislurm.domain.errors import Refusal, RefusalCode, UsageError
+from minislurm.domain.hostlist import expand
+from minislurm.domain.ids import NodeName
+from minislurm.domain.resources import GpuGroup, ResourceRequest
+
+Warn = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    request: ResourceRequest
+    #: As the job's environment shows them: None where neither given nor implied by what was given.
+    tasks: int | None
+    tasks_per_node: int | None
+
+
+@dataclass(slots=True)
+class _Gpus:
+    """How many, in the ways they can be asked for; 0: not that way."""
+
+    per_node: int = 0
+    per_task: int = 0
+    total: int = 0
+    type: str = ""
+
+
+@dataclass(slots=True)
+class _Shape:
+    """Nodes and tasks while they are worked out. `nodes_max` 0: as few nodes as it takes."""
+
+    nodes_min: int
+    nodes_max: int
+    nodes_given: bool
+    tasks: int | None
+    tasks_per_node: int | None
+
+    @property
+    def fixed_nodes(self) -> int | None:
+        return self.nodes_min if self.nodes_max == self.nodes_min else None
+
+
+def resources_of(options: JobOptions, warn: Warn) -> Resources:
+    """Raises UsageError for options that contradict each other and Refusal for bad node names and counts."""
+    required, excluded = node_names(options.nodelist), node_names(options.exclude)
+    gpus = _gpus_of(options)
+    shape = _shape_of(options, required, warn)
+    _settle_gpus(gpus, shape)
+    _check_memory(options, gpus)
+    cpus_per_task, cpus_per_node = _cpus(options, gpus, shape)
+    if shape.tasks is not None:
+        tasks = shape.tasks
+    else:
+        tasks = (shape.tasks_per_node or 1) * shape.nodes_min
+    request = ResourceRequest(
+        nodes_min=shape.nodes_min,
+        nodes_max=shape.nodes_max,
+        tasks=tasks,
+        tasks_per_node=shape.tasks_per_node or 0,
+        cpus_per_task=cpus_per_task,
+        cpus_per_node_min=max(cpus_per_node, options.mincpus or 0),
+        memory_per_node_mib=options.mem or 0,
+        memory_per_cpu_mib=options.mem_per_cpu or 0,
+        memory_per_gpu_mib=options.mem_per_gpu or 0,
+        gpus_per_node=gpus.per_node,
+        gpus_per_task=gpus.per_task,
+        gpus_total=gpus.total,
+        gpu_type=gpus.type,
+        exclusive=options.exclusive is not None,
+        required_nodes=required,
+        excluded_nodes=excluded,
+        features=options.constraint,
+    )
+    return Resources(request, shape.tasks, shape.tasks_per_node)
+
+
+def node_names(text: str) -> tuple[NodeName, ...]:
+    """A hostlist, or with a slash the name of a file that holds one. Raises Refusal."""
+    try:
+        if "/" in text:
+            with open(text, encoding="utf-8") as file:
+                text = ",".join(file.read().split())
+        return tuple(NodeName(name) for name in dict.fromkeys(expand(text)))
+    except (OSError, ValueError) as error:
+        raise Refusal(RefusalCode.INVALID_NODE_NAME) from error
+
+
+def _shape_of(options: JobOptions, required: tuple[NodeName, ...], warn: Warn) -> _Shape:
+    tasks, tasks_per_node = options.ntasks, options.ntasks_per_node
+    if options.nodes is None:
+        least = -(-tasks // tasks_per_node) if tasks is not None and tasks_per_node is not None else 1
+        # Naming three nodes without saying how many means these three.
+        nodes_min = max(least, len(required))
+        nodes_max = len(required) if required and tasks is None else 0
+        return _Shape(nodes_min, nodes_max, False, tasks, tasks_per_node)
+    nodes_min, nodes_max = options.nodes.minimum, options.nodes.maximum
+    if nodes_max < 1 or nodes_max < len(required):
+        raise Refusal(RefusalCode.INVALID_NODE_COUNT)
+    nodes_min = max(nodes_min, len(required))
+    if tasks is not None and tasks < nodes_min:
+        warn(f"can't run {tasks} processes on {nodes_min} nodes, setting nnodes to {tasks}")
+        nodes_min, nodes_max = max(tasks, len(required)), max(tasks, len(required))
+    if tasks is not None and tasks_per_node is not None and tasks > tasks_per_node * nodes_max:
+        warn(
+            f"can't honor --ntasks-per-node set to {tasks_per_node} which doesn't match the requested tasks "
+            f"{tasks} with the maximum number of requested nodes {nodes_max}. Ignoring --ntasks-per-node."
+        )
+        tasks_per_node = None
+    return _Shape(nodes_min, nodes_max, True, tasks, tasks_per_node)
+
+
+def _gpus_of(options: JobOptions) -> _Gpus:
+    gpus = _Gpus()
+    types: set[str] = set()
+
+    def add(group: GpuGroup) -> int:
+        if group.count:
+            types.add(group.type)
+        return group.count
+
+    if options.gres is not None:
+        gpus.per_node = sum(add(group) for group in parse_gres(options.gres))
+    if options.gpus_per_node is not None:
+        per_node = add(parse_gpus(options.gpus_per_node))
+        if options.gres is not None and gpus.per_node and per_node != gpus.per_node:
+            raise UsageError("--gres and --gpus-per-node do not agree")
+        gpus.per_node = per_node
+    if options.gpus_per_task is not None:
+        gpus.per_task = add(parse_gpus(options.gpus_per_task))
+    if options.gpus is not None:
+        gpus.total = add(parse_gpus(options.gpus))
+    named = types - {""}
+    if len(named) > 1 or (options.gres is not None and len(types) > 1 and "," in options.gres):
+        raise UsageError("several types of GPU in one job are not supported by minislurm")
+    gpus.type = named.pop() if named else ""
+    return gpus
+
+
+def _settle_gpus(gpus: _Gpus, shape: _Shape) -> None:
+    """Leaves GPUs asked for in one way only; the other ways become numbers of nodes and tasks."""
+    tasks_given = shape.tasks is not None or shape.tasks_per_node is not None
+    if gpus.per_task and not (gpus.total or gpus.per_node or tasks_given):
+        raise UsageError("--gpus-per-task used without either --gpus or -n/--ntasks is not allowed.")
+    if gpus.total and gpus.per_node:
+        _fix_nodes(shape, _whole(gpus.total, gpus.per_node, "--gpus", "--gpus-per-node"))
+        gpus.total = 0
+    if gpus.total and gpus.per_task:
+        tasks = _whole(gpus.total, gpus.per_task, "--gpus", "--gpus-per-task")
+        if shape.tasks is not None and shape.tasks != tasks:
+            raise UsageError("--gpus, --gpus-per-task and --ntasks do not agree")
+        if shape.nodes_given and shape.nodes_min > tasks:
+            raise UsageError("--gpus, --gpus-per-task and --nodes do not agree")
+        shape.tasks = tasks
+        gpus.total = 0
+    if gpus.per_node and gpus.per_task:
+        most = _whole(gpus.per_node, gpus.per_task, "--gpus-per-node", "--gpus-per-task")
+        if (shape.tasks_per_node or 0) > most:
+            raise UsageError("--gpus-per-node, --gpus-per-task and --ntasks-per-node do not agree")
+        shape.tasks_per_node = shape.tasks_per_node or most
+        gpus.per_task = 0
+
+
+def _fix_nodes(shape: _Shape, nodes: int) -> None:
+    if shape.nodes_given:
+        if not shape.nodes_min <= nodes <= shape.nodes_max:
+            raise UsageError("--gpus, --gpus-per-node and --nodes do not agree")
+    elif shape.nodes_min > nodes or (shape.tasks is not None and shape.tasks < nodes):
+        raise UsageError("--gpus, --gpus-per-node and the number of tasks do not agree")
+    shape.nodes_min = shape.nodes_max = nodes
+
+
+def _whole(amount: int, part: int, amount_name: str, part_name: str) -> int:
+    if amount % part:
+        raise UsageError(f"{amount_name} is not a multiple of {part_name}")
+    return amount // part
+
+
+def _check_memory(options: JobOptions, gpus: _Gpus) -> None:
+    given = [value for value in (options.mem, options.mem_per_cpu, options.mem_per_gpu) if value is not None]
+    if len(given) > 1:
+        raise UsageError("--mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive.")
+    if options.mem_per_gpu is not None and not (gpus.per_node or gpus.per_task or gpus.total):
+        raise UsageError("--mem-per-gpu needs GPUs (--gpus, --gpus-per-node, --gpus-per-task or --gres)")
+
+
+def _cpus(options: JobOptions, gpus: _Gpus, shape: _Shape) -> tuple[int, int]:
+    """CPUs for each task, and the least on each node."""
+    per_task = options.cpus_per_task or 1
+    if options.cpus_per_gpu is None:
+        return per_task, 0
+    if options.cpus_per_task is not None:
+        raise UsageError("--cpus-per-task and --cpus-per-gpu are mutually exclusive.")
+    if gpus.per_task:
+        return options.cpus_per_gpu * gpus.per_task, 0
+    if gpus.per_node:
+        return per_task, options.cpus_per_gpu * gpus.per_node
+    if not gpus.total:
+        raise UsageError("--cpus-per-gpu needs GPUs (--gpus, --gpus-per-node, --gpus-per-task or --gres)")
+    nodes = shape.fixed_nodes or (1 if (shape.tasks or 1) == 1 else None)
+    if nodes is None:
+        raise UsageError("--cpus-per-gpu with --gpus needs a number of nodes (--nodes)")
+    return per_task, options.cpus_per_gpu * -(-gpus.total // nodes)

@@ -1,0 +1,176 @@
+"""sbatch: submits a batch script."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from minislurm.cli.application import Application, print_line, report
+from minislurm.cli.argv import CommandLine, Occurrence, parse
+from minislurm.cli.batch_script import BatchScript, directives, read_script, read_standard_input, wrapped
+from minislurm.cli.connection import configuration, connect
+from minislurm.cli.job_environment import exported_environment
+from minislurm.cli.job_options import JobOptions
+from minislurm.cli.job_request import Program, make_submission
+from minislurm.cli.options import options_of, set_from_environment
+from minislurm.cli.printable import printable
+from minislurm.domain.errors import ControllerUnavailable, MinislurmError, Refusal, UsageError
+from minislurm.domain.hostlist import compress
+from minislurm.domain.ids import JobId
+from minislurm.domain.states import JobState
+from minislurm.domain.times import format_time
+
+if TYPE_CHECKING:
+    from minislurm.domain.job import Job
+    from minislurm.domain.views import Submission
+    from minislurm.rpc.client import ControllerClient
+
+_FAILED = "Batch job submission failed"
+#: A controller that went away under --wait is asked again after this.
+_RETRY_S = 1.0
+
+
+@dataclass(slots=True)
+class BatchOptions(JobOptions):
+    """Job options and the script that some of them came from."""
+
+    script: BatchScript = field(default_factory=lambda: BatchScript(b"", ""))
+
+
+def main() -> int:
+    return APPLICATION.main()
+
+
+def read_values(line: CommandLine) -> BatchOptions:
+    """Options from the script, then from the environment, then from the command line; each overrides."""
+    given = BatchOptions()
+    APPLICATION.apply(given, line.occurrences)
+    values = BatchOptions()
+    values.script = _script_of(given.wrap, line.positionals)
+    APPLICATION.apply(values, directive_options(values.script))
+    set_from_environment(values, "sbatch")
+    APPLICATION.apply(values, line.occurrences)
+    return values
+
+
+def directive_options(script: BatchScript) -> list[Occurrence]:
+    """The options of the script's ``#SBATCH`` lines. Raises UsageError as for the command line."""
+    found: list[Occurrence] = []
+    for directive in directives(script):
+        if directive.words[0] in ("hetjob", "packjob"):
+            raise UsageError(f"#SBATCH {directive.words[0]} is not supported by minislurm")
+        line = parse(
+            directive.words, options_of("sbatch"), command="sbatch", permute=False, usage_exit_code=255
+        )
+        if line.positionals:
+            raise UsageError(f"Invalid directive found in batch script: {line.positionals[0]}")
+        found.extend(line.occurrences)
+    return found
+
+
+def run(values: BatchOptions, positionals: tuple[str, ...]) -> int:
+    script = values.script
+    program = Program(
+        name=script.name,
+        script=script.content,
+        path=script.path,
+        arguments=() if values.wrap is not None else positionals[1:],
+        environment=exported_environment(values.export, os.environb),
+    )
+    try:
+        submission = make_submission(values, program, configuration(), command="sbatch")
+        _check_cluster(values.clusters)
+    except Refusal as refusal:
+        report("sbatch", refusal, _FAILED)
+        return 1
+    return _test_only(submission) if values.test_only else _submit(values, submission)
+
+
+def _script_of(wrap: str | None, positionals: Sequence[str]) -> BatchScript:
+    if wrap is not None:
+        if positionals:
+            raise UsageError("Script arguments not permitted with --wrap option")
+        return wrapped(wrap)
+    return read_script(positionals[0]) if positionals else read_standard_input()
+
+
+def _check_cluster(clusters: str) -> None:
+    name = configuration().cluster.name
+    for other in clusters.split(",") if clusters else ():
+        if other not in (name, "all"):
+            raise UsageError(f"No cluster '{other}' known by database.")
+
+
+def _submit(values: BatchOptions, submission: Submission) -> int:
+    cluster = configuration().cluster.name if values.clusters else ""
+    try:
+        client = connect()
+        job_id = client.submit(submission)
+    except MinislurmError as error:
+        report("sbatch", error, _FAILED)
+        return 1
+    with client:
+        if values.parsable:
+            print(f"{job_id};{printable(cluster)}" if cluster else job_id, flush=True)
+        elif not values.quiet:
+            where = f" on cluster {printable(cluster)}" if cluster else ""
+            print(f"Submitted batch job {job_id}{where}", flush=True)
+        return _wait(client, job_id) if values.wait else 0
+
+
+def _test_only(submission: Submission) -> int:
+    try:
+        with connect() as client:
+            result = client.test_only(submission)
+    except MinislurmError as error:
+        for detail in error.details if isinstance(error, Refusal) else ():
+            print_line(f"sbatch: error: {detail}")
+        print_line(f"allocation failure: {error}")
+        return 1
+    print_line(
+        f"sbatch: Job {result.job_id} to start at {format_time(result.start_time)} using {result.cpus} "
+        f"processors on nodes {compress(result.nodes)} in partition {result.partition}"
+    )
+    return 0
+
+
+def _wait(client: ControllerClient, job_id: JobId) -> int:
+    """Until the job, or every task of the array, has ended; the highest exit code."""
+    codes: dict[int, int] = {}
+    while True:
+        try:
+            for view in client.watch_job(job_id):
+                codes[int(view.job.id)] = wait_code(view.job)
+            return max(codes.values(), default=0)
+        except ControllerUnavailable:
+            # The job goes on without its controller, and so does the wait.
+            time.sleep(_RETRY_S)
+
+
+def wait_code(job: Job) -> int:
+    """What --wait makes of an ended job: its exit code; 1 if a signal killed it; 0 if it was never started
+    and if it has not ended."""
+    if not job.state.is_final or (job.state is JobState.CANCELLED and not job.start_time):
+        return 0
+    if job.exit_signal:
+        return 1
+    if job.exit_code or job.state is JobState.COMPLETED:
+        return job.exit_code
+    return 1
+
+
+APPLICATION: Application[BatchOptions] = Application(
+    name="sbatch",
+    summary="Submit a batch script. Without a file it is read from standard input.",
+    synopsis="[OPTIONS] [script [args ...]]",
+    options=options_of("sbatch"),
+    new_values=BatchOptions,
+    run=run,
+    read_values=read_values,
+    permute=False,
+    usage_exit_code=255,
+    help_short="h",
+)

@@ -1,0 +1,144 @@
+"""`scontrol show job`: one job as Slurm prints it, field for field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from minislurm.cli.job_fields import cpus_per_tres, exclusive_text, memory_per_tres
+from minislurm.cli.job_row import JobRow
+from minislurm.cli.record import record_text
+from minislurm.cli.resource_text import (
+    NULL,
+    allocated_gres_text,
+    gpu_name,
+    index_list,
+    memory_text,
+    min_cpus_per_node,
+    tres_per_job,
+    tres_per_node,
+    tres_per_task,
+)
+from minislurm.domain.hostlist import compress
+from minislurm.domain.resources import NodeAllocation
+from minislurm.domain.times import format_duration_long, format_time
+
+
+def job_text(row: JobRow, *, one_line: bool = False, details: bool = False) -> str:
+    return record_text(list(_lines(row, details)), one_line=one_line, trailing_line=True)
+
+
+def _lines(row: JobRow, details: bool) -> Iterator[str]:
+    job, spec, request = row.job, row.job.spec, row.job.request
+    yield _identity(row)
+    yield f"UserId={spec.user_name}({spec.user_id}) GroupId={spec.group_name}({spec.group_id}) MCS_label=N/A"
+    yield f"Priority={row.priority} Nice={job.nice} Account={spec.account or NULL} QOS={spec.qos or NULL}"
+    yield f"JobState={job.state.value} Reason={row.reason} Dependency={row.dependency_text or NULL}"
+    yield (
+        f"Requeue={int(job.requeue)} Restarts={job.restarts} BatchFlag={int(spec.is_batch)} Reboot=0 "
+        f"ExitCode={job.exit_code}:{job.exit_signal}"
+    )
+    if details:
+        yield f"DerivedExitCode={job.derived_exit_code}:{job.derived_exit_signal}"
+    yield from _times(row)
+    yield f"Partition={job.partition} AllocNode:Sid={spec.submit_host or NULL}:{spec.submit_pid}"
+    yield (
+        f"ReqNodeList={compress(request.required_nodes) or NULL} "
+        f"ExcNodeList={compress(request.excluded_nodes) or NULL}"
+    )
+    planned = f" SchedNodeList={compress(row.view.planned_nodes)}" if row.view.planned_nodes else ""
+    yield f"NodeList={row.node_list}{planned}"
+    if row.nodes:
+        yield f"BatchHost={row.nodes[0]}"
+    yield (
+        f"NumNodes={_node_count(row)} NumCPUs={row.cpu_count} NumTasks={request.tasks} "
+        f"CPUs/Task={request.cpus_per_task} ReqB:S:C:T=0:0:*:*"
+    )
+    yield f"TRES={row.tres}"
+    yield f"Socks/Node=* NtasksPerN:B:S:C={spec.tasks_per_node or 0}:0:*:* CoreSpec=*"
+    if details and row.nodes:
+        yield from _allocation(row)
+    yield f"MinCPUsNode={min_cpus_per_node(request)} {_min_memory(row)} MinTmpDiskNode=0"
+    yield f"Features={request.features or NULL} DelayBoot=00:00:00"
+    yield f"OverSubscribe={exclusive_text(row)} Contiguous=0 Licenses={NULL} Network={NULL}"
+    yield f"Command={' '.join((spec.command, *spec.script_arguments)).strip() or NULL}"
+    yield f"WorkDir={spec.work_dir}"
+    if job.comment:
+        yield f"Comment={job.comment} "
+    if spec.is_batch:
+        yield f"StdErr={row.view.std_err}"
+        yield f"StdIn={row.view.std_in}"
+        yield f"StdOut={row.view.std_out}"
+    yield "Power="
+    yield from _requested_tres(row)
+
+
+def _identity(row: JobRow) -> str:
+    job = row.job
+    array = ""
+    if row.in_array:
+        array = f" ArrayJobId={row.array_job_id} ArrayTaskId={row.task_text}"
+        if job.array_limit:
+            array += f" ArrayTaskThrottle={job.array_limit}"
+    return f"JobId={job.id}{array} JobName={job.name}"
+
+
+def _times(row: JobRow) -> Iterator[str]:
+    job = row.job
+    yield (
+        f"RunTime={format_duration_long(row.elapsed_s)} TimeLimit={format_duration_long(row.time_limit_s)} "
+        f"TimeMin=N/A"
+    )
+    yield f"SubmitTime={format_time(job.submit_time)} EligibleTime={format_time(row.eligible_time)}"
+    yield f"AccrueTime={format_time(row.accrue_time)}"
+    yield f"StartTime={format_time(row.start_time)} EndTime={format_time(row.end_time)} Deadline=N/A"
+    yield (
+        f"SuspendTime=None SecsPreSuspend={int(job.suspended_time_s)} "
+        f"LastSchedEval={format_time(row.view.last_considered)} Scheduler=Main"
+    )
+
+
+def _node_count(row: JobRow) -> str:
+    """A pending job's is a range."""
+    if not row.is_pending:
+        return str(row.node_count)
+    return f"{row.node_count}-{max(row.node_count, row.job.request.nodes_max)}"
+
+
+def _min_memory(row: JobRow) -> str:
+    request = row.job.request
+    if request.memory_per_cpu_mib and not request.memory_per_node_mib:
+        return f"MinMemoryCPU={memory_text(request.memory_per_cpu_mib)}"
+    return f"MinMemoryNode={memory_text(request.memory_per_node_mib)}"
+
+
+def _allocation(row: JobRow) -> Iterator[str]:
+    """What the run got on which nodes; neighbours that got the same share a line."""
+    gpu_type = row.job.request.gpu_type
+    total = sum(part.gpu_count for part in row.job.allocation)
+    yield f"JOB_GRES={f'{gpu_name(gpu_type)}:{total}' if total else NULL}"
+    groups: list[list[NodeAllocation]] = []
+    for part in row.job.allocation:
+        last = groups[-1][0] if groups else None
+        if last and (last.cpus, last.memory_mib, last.gpus) == (part.cpus, part.memory_mib, part.gpus):
+            groups[-1].append(part)
+        else:
+            groups.append([part])
+    for group in groups:
+        part = group[0]
+        yield (
+            f"  Nodes={compress(part.node for part in group)} CPU_IDs={index_list(part.cpus)} "
+            f"Mem={part.memory_mib} GRES={allocated_gres_text(part, gpu_type)}"
+        )
+
+
+def _requested_tres(row: JobRow) -> Iterator[str]:
+    spec = row.job.spec
+    for name, text in (
+        ("CpusPerTres", cpus_per_tres(row)),
+        ("MemPerTres", memory_per_tres(row)),
+        ("TresPerJob", tres_per_job(spec)),
+        ("TresPerNode", tres_per_node(spec)),
+        ("TresPerTask", tres_per_task(spec)),
+    ):
+        if text:
+            yield f"{name}={text}"

@@ -1,0 +1,50 @@
+"""`scontrol show partition`."""
+
+from __future__ import annotations
+
+from minislurm.cli.record import record_text
+from minislurm.cli.resource_text import tres_text
+from minislurm.domain.hostlist import compress, natural_key
+from minislurm.domain.times import format_duration_long
+from minislurm.domain.views import PartitionView
+
+
+def partition_text(partition: PartitionView, *, one_line: bool = False) -> str:
+    return record_text(_lines(partition), one_line=one_line)
+
+
+def _lines(partition: PartitionView) -> list[str]:
+    tres = tres_text(
+        partition.total_cpus,
+        partition.total_memory_mib,
+        len(partition.nodes),
+        partition.total_gpus,
+        gpus_by_type=partition.gpus_by_type,
+    )
+    return [
+        f"PartitionName={partition.name}",
+        "AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL",
+        f"AllocNodes=ALL Default={'YES' if partition.default else 'NO'} QoS=N/A",
+        f"DefaultTime={_default_time(partition)} DisableRootJobs=NO ExclusiveUser=NO GraceTime=0 Hidden=NO",
+        f"MaxNodes={'UNLIMITED' if partition.max_nodes is None else partition.max_nodes} "
+        f"MaxTime={format_duration_long(partition.max_time_s)} MinNodes={partition.min_nodes} LLN=NO "
+        f"MaxCPUsPerNode=UNLIMITED",
+        f"Nodes={compress(sorted(partition.nodes, key=natural_key))}",
+        f"PriorityJobFactor={partition.priority_job_factor} PriorityTier={partition.priority_tier} "
+        f"RootOnly=NO ReqResv=NO OverSubscribe=NO",
+        "OverTimeLimit=NONE PreemptMode=OFF",
+        f"State={partition.state} TotalCPUs={partition.total_cpus} TotalNodes={len(partition.nodes)} "
+        f"SelectTypeParameters=NONE",
+        "JobDefaults=(null)",
+        f"{_default_memory(partition)} MaxMemPerNode=UNLIMITED",
+        f"TRES={tres}",
+    ]
+
+
+def _default_time(partition: PartitionView) -> str:
+    return "NONE" if partition.default_time_s is None else format_duration_long(partition.default_time_s)
+
+
+def _default_memory(partition: PartitionView) -> str:
+    amount = partition.default_memory_per_cpu_mib
+    return f"DefMemPerCPU={amount}" if amount else "DefMemPerNode=UNLIMITED"

@@ -1,0 +1,377 @@
+"""Makes a fact so. Simple and total: whatever had to be decided was decided before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from minislurm.cluster.events import (
+    ClusterConfigured,
+    DependencySettled,
+    Event,
+    JobEligible,
+    JobRequeued,
+    JobSignalled,
+    JobsPurged,
+    JobSubmitted,
+    JobUpdated,
+    NodeChanged,
+    NodePrepared,
+    NodeRegistered,
+    NodeReleased,
+    PartitionChanged,
+    PendingEnded,
+    RequestHandled,
+    RequestsForgotten,
+    RunEnded,
+    RunEnding,
+    RunPlaced,
+    RunStarted,
+    StaleRunEnded,
+    StepCreated,
+    StepNodeEnded,
+    TaskDetached,
+)
+from minislurm.cluster.state import ArraySummary, ClusterState, RequestRecord
+from minislurm.domain import configuration_file
+from minislurm.domain.exhaustive import assert_never
+from minislurm.domain.ids import Bitmap, JobId, NodeName, RunNumber, StepId
+from minislurm.domain.job import EndCause, Job
+from minislurm.domain.node import Node
+from minislurm.domain.resources import NodeAllocation
+from minislurm.domain.states import JobState, Reason
+
+
+def apply(state: ClusterState, event: Event) -> None:
+    match event:
+        case ClusterConfigured():
+            state.configure(configuration_file.from_json(event.configuration))
+            state.configuration_text = event.configuration
+        case JobSubmitted():
+            _submit(state, event)
+        case JobUpdated():
+            _update(state, event.job)
+        case JobRequeued():
+            _requeue_ended(state, event)
+        case JobEligible():
+            job = _changing(state, event.job_id)
+            job.eligible_time = event.time
+            job.reason = Reason.NONE
+            state.index_job(job)
+        case DependencySettled():
+            job = _changing(state, event.job_id)
+            job.dependencies = event.remaining
+            job.reason = Reason.DEPENDENCY_NEVER_SATISFIED if event.never else _waiting_reason(job)
+            state.index_job(job)
+        case TaskDetached():
+            _detach(state, event)
+        case RunPlaced():
+            _place(state, event)
+        case NodePrepared():
+            job = _touch(state, event.job_id)
+            job.prepared_nodes = (*job.prepared_nodes, event.node)
+        case RunStarted():
+            job = _changing(state, event.job_id)
+            job.state = JobState.RUNNING
+            job.start_time = event.time
+            state.index_job(job)
+        case RunEnding():
+            _begin_ending(state, event)
+        case NodeReleased():
+            job = _touch(state, event.job_id)
+            job.open_nodes = tuple(n for n in job.open_nodes if n != event.node)
+            _release(state, job, event.node, event.time)
+        case RunEnded():
+            _end_run(state, event)
+        case PendingEnded():
+            _end_pending(state, event)
+        case JobSignalled():
+            if event.before_end:
+                _touch(state, event.job_id).signal_sent = True
+        case StepCreated():
+            job = _touch(state, event.job_id)
+            job.next_step_id = StepId(event.step.id + 1)
+            job.steps[event.step.id] = event.step
+            _remember(state, RequestRecord(event.request_id, event.time, job.id, event.step.id))
+        case StepNodeEnded():
+            _end_step_on_nodes(state, event)
+        case NodeRegistered():
+            _register(state, event)
+        case StaleRunEnded():
+            node = state.nodes[event.node]
+            node.stale_runs = tuple(run for run in node.stale_runs if run != event.run)
+            state.touched.nodes.add(node.name)
+        case NodeChanged():
+            _change_node(state, event)
+        case PartitionChanged():
+            state.partition_states[event.name] = event.state
+        case JobsPurged():
+            for job_id in event.job_ids:
+                _forget(state, job_id)
+        case RequestHandled():
+            _remember(state, RequestRecord(event.request_id, event.time, event.job_id))
+        case RequestsForgotten():
+            for request_id in event.request_ids:
+                state.requests.pop(request_id, None)
+                state.touched.requests.add(request_id)
+        case _:
+            assert_never(event)
+
+
+def _touch(state: ClusterState, job_id: JobId) -> Job:
+    state.touched.jobs.add(job_id)
+    return state.jobs[job_id]
+
+
+def _changing(state: ClusterState, job_id: JobId) -> Job:
+    """The record, out of all indexes; the caller takes it back in with `index_job`."""
+    job = _touch(state, job_id)
+    state.unindex_job(job)
+    return job
+
+
+def _remember(state: ClusterState, record: RequestRecord) -> None:
+    if record.request_id:
+        state.requests[record.request_id] = record
+        state.touched.requests.add(record.request_id)
+
+
+def _waiting_reason(job: Job) -> Reason:
+    if job.held:
+        return Reason.HELD_USER if job.held == "user" else Reason.HELD_ADMIN
+    return Reason.DEPENDENCY if job.dependencies else Reason.NONE
+
+
+# Jobs
+
+
+def _submit(state: ClusterState, event: JobSubmitted) -> None:
+    job = event.job
+    state.jobs[job.id] = job
+    state.touched.jobs.add(job.id)
+    state.next_job_id = JobId(max(state.next_job_id, job.id + 1))
+    state.count_blobs(job, 1)
+    if job.is_array_rest:
+        state.arrays[job.id] = ArraySummary(job.id)
+        state.touched.arrays.add(job.id)
+    state.index_job(job)
+    _remember(state, RequestRecord(event.request_id, event.time, job.id))
+
+
+def _update(state: ClusterState, job: Job) -> None:
+    before = _changing(state, job.id)
+    # Shared by all tasks of the array; the journal's copy would be one more.
+    job.spec = before.spec
+    state.jobs[job.id] = job
+    state.index_job(job)
+
+
+def _requeue_ended(state: ClusterState, event: JobRequeued) -> None:
+    job = _changing(state, event.job_id)
+    if job.array_task_id is not None:
+        summary = state.arrays[job.array_job_id]
+        summary.ended_tasks.pop(job.array_task_id, None)
+        summary.live.add(job.id)
+        state.touched.arrays.add(job.array_job_id)
+    _back_to_pending(job, event.time, "user", event.hold)
+    state.index_job(job)
+
+
+def _back_to_pending(job: Job, now: float, cause: str, hold: bool) -> None:
+    # Counted before the next launch, so that a crash in between still uses up an attempt.
+    job.requeues = {**job.requeues, cause: job.requeues.get(cause, 0) + 1}
+    job.state = JobState.PENDING
+    job.eligible_time = 0.0
+    job.start_time = job.end_time = 0.0
+    job.allocation = ()
+    job.prepared_nodes = ()
+    job.end_cause = job.end_state = job.cancelled_by = None
+    job.exit_code = job.exit_signal = 0
+    job.requeue_cause = ""
+    job.requeue_held = False
+    job.signal_sent = False
+    job.next_step_id = StepId(0)
+    job.steps = {}
+    if cause != "launch_failure":
+        job.submit_time = now
+        job.restart_reason = cause
+        job.avoided_nodes = ()
+    job.held = "user" if hold else job.held
+    job.reason = Reason.HELD_USER if hold else Reason.BEGIN_TIME
+
+
+def _detach(state: ClusterState, event: TaskDetached) -> None:
+    rest = _changing(state, event.array_job_id)
+    rest.pending_tasks.remove(event.task_id)
+    if event.job_id == rest.id:
+        task = rest
+    else:
+        task = replace(rest, id=event.job_id, pending_tasks=[], requeues={}, steps={})
+        state.jobs[task.id] = task
+        state.count_blobs(task, 1)
+        state.next_job_id = JobId(max(state.next_job_id, task.id + 1))
+        state.index_job(rest)
+    task.array_job_id = event.array_job_id
+    task.array_task_id = event.task_id
+    state.touched.jobs.add(task.id)
+    state.arrays[event.array_job_id].live.add(task.id)
+    state.touched.arrays.add(event.array_job_id)
+    state.index_job(task)
+
+
+def _end_pending(state: ClusterState, event: PendingEnded) -> None:
+    job = _changing(state, event.job_id)
+    job.state = job.end_state = event.state
+    job.reason = event.reason
+    job.cancelled_by = event.cancelled_by
+    job.start_time = job.end_time = event.time
+    _count_ended(state, job)
+    state.index_job(job)
+
+
+def _count_ended(state: ClusterState, job: Job) -> None:
+    """Writes a final state into the array's summary."""
+    array_id = job.array_job_id or job.id
+    summary = state.arrays.get(array_id)
+    if summary is None:
+        return
+    assert job.end_state is not None
+    summary.live.discard(job.id)
+    ended = job.pending_tasks if job.is_array_rest else [job.array_task_id]
+    for task_id in ended:
+        assert task_id is not None
+        summary.ended_tasks[task_id] = job.end_state.value
+    summary.highest_exit_code = max(summary.highest_exit_code, job.exit_code)
+    state.touched.arrays.add(array_id)
+
+
+def _forget(state: ClusterState, job_id: JobId) -> None:
+    job = _changing(state, job_id)
+    del state.jobs[job_id]
+    state.count_blobs(job, -1)
+    array_id = job.array_job_id or job.id
+    summary = state.arrays.get(array_id)
+    if summary is not None and not summary.live and not any(state.array_records(array_id)):
+        del state.arrays[array_id]
+        state.touched.arrays.add(array_id)
+
+
+# Runs
+
+
+def _place(state: ClusterState, event: RunPlaced) -> None:
+    job = _changing(state, event.job_id)
+    job.run = event.run
+    job.state = JobState.CONFIGURING
+    job.start_time = event.time
+    job.end_time = 0.0
+    job.allocation = event.allocation
+    job.prepared_nodes = ()
+    job.reason = Reason.NONE
+    job.pending_reason = event.pending_reason or "None"
+    job.derived_exit_code = job.derived_exit_signal = 0
+    for part in event.allocation:
+        node = state.nodes[part.node]
+        node.cpus_used = Bitmap(node.cpus_used | part.cpus)
+        node.gpus_used = Bitmap(node.gpus_used | part.gpus)
+        node.memory_used_mib += part.memory_mib
+        node.jobs.add(job.id)
+        state.touched.nodes.add(node.name)
+    state.index_job(job)
+
+
+def _begin_ending(state: ClusterState, event: RunEnding) -> None:
+    job = _changing(state, event.job_id)
+    job.state = JobState.COMPLETING
+    job.end_cause = event.cause
+    job.end_state = event.state
+    job.end_time = event.end_time
+    job.reason = event.reason
+    job.exit_code = event.exit_code
+    job.exit_signal = event.exit_signal
+    job.cancelled_by = event.cancelled_by
+    job.requeue_cause = event.requeue_cause
+    job.requeue_held = event.hold
+    job.avoided_nodes = (*job.avoided_nodes, *event.avoid_nodes)
+    job.open_nodes = tuple(p.node for p in job.allocation if p.node not in event.released_nodes)
+    for name in event.released_nodes:
+        _release(state, job, name, event.time)
+    state.index_job(job)
+
+
+def _release(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
+    part = _part_on(job, name)
+    node = state.nodes[name]
+    node.cpus_used = Bitmap(node.cpus_used & ~part.cpus)
+    node.gpus_used = Bitmap(node.gpus_used & ~part.gpus)
+    node.memory_used_mib -= part.memory_mib
+    node.jobs.discard(job.id)
+    node.last_busy_time = now
+    state.touched.nodes.add(name)
+
+
+def _part_on(job: Job, name: NodeName) -> NodeAllocation:
+    return next(part for part in job.allocation if part.node == name)
+
+
+def _end_run(state: ClusterState, event: RunEnded) -> None:
+    job = _changing(state, event.job_id)
+    assert not job.open_nodes
+    assert job.end_state is not None
+    for step in job.steps.values():
+        if step.state is JobState.RUNNING:
+            step.state, step.end_time, step.open_nodes = JobState.CANCELLED, event.time, ()
+    if job.requeue_cause:
+        launch_failed = job.end_cause is EndCause.LAUNCH_FAILURE
+        _back_to_pending(job, event.time, job.requeue_cause, job.requeue_held)
+        if launch_failed:
+            job.reason = Reason.LAUNCH_FAILED_REQUEUED
+    else:
+        job.state = job.end_state
+        job.end_time = event.end_time
+        _count_ended(state, job)
+    state.index_job(job)
+
+
+def _end_step_on_nodes(state: ClusterState, event: StepNodeEnded) -> None:
+    job = _touch(state, event.job_id)
+    step = job.steps[event.step_id]
+    step.open_nodes = tuple(n for n in step.open_nodes if n not in event.nodes)
+    step.exit_code = max(step.exit_code, event.exit_code)
+    step.exit_signal = max(step.exit_signal, event.exit_signal)
+    if step.open_nodes:
+        return
+    step.end_time = event.time
+    failed = step.exit_code or step.exit_signal
+    step.state = JobState.FAILED if failed else JobState.COMPLETED
+    if step.exit_signal > job.derived_exit_signal:
+        job.derived_exit_signal, job.derived_exit_code = step.exit_signal, 0
+    elif not job.derived_exit_signal:
+        job.derived_exit_code = max(job.derived_exit_code, step.exit_code)
+    # Steps that ended are accounting's; the record keeps only what still runs.
+    del job.steps[event.step_id]
+
+
+def _register(state: ClusterState, event: NodeRegistered) -> None:
+    node = state.nodes[event.node]
+    node.facts = event.facts
+    node.stale_runs = tuple(
+        run.key for run in event.runs if not run.clean and not is_current(state, node, run.job_id, run.run)
+    )
+    state.touched.nodes.add(node.name)
+
+
+def is_current(state: ClusterState, node: Node, job_id: JobId, run: RunNumber) -> bool:
+    """Does the state have this run on this node?"""
+    return job_id in node.jobs and state.jobs[job_id].run == run
+
+
+def _change_node(state: ClusterState, event: NodeChanged) -> None:
+    node = state.nodes[event.node]
+    node.state = event.state
+    node.responding = event.responding
+    node.drained = event.drained
+    node.reason = event.reason
+    node.reason_time = event.reason_time
+    node.reason_user_id = event.reason_user_id
+    state.touched.nodes.add(node.name)
+

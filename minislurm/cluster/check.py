@@ -1,0 +1,122 @@
+"""`check(state)` asserts every invariant. Tests call it after each step; a failure is a bug, never a wish."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from minislurm.cluster.queue import class_key
+from minislurm.cluster.state import ClusterState
+from minislurm.domain.ids import NodeName
+from minislurm.domain.job import Job
+from minislurm.domain.states import JobState
+
+
+def check(state: ClusterState) -> None:
+    """Raises AssertionError naming the broken invariant."""
+    for job in state.jobs.values():
+        _check_job(state, job)
+    _check_nodes(state)
+    _check_queue(state)
+    _check_indexes(state)
+
+
+def _check_job(state: ClusterState, job: Job) -> None:
+    assert job.id < state.next_job_id, f"{job.id}: id not below the next one"
+    assert state.jobs[job.id] is job
+    if job.state is JobState.PENDING:
+        assert not job.allocation, f"{job.id}: pending and holding nodes"
+        assert not (job.held and job.eligible_time), f"{job.id}: held and eligible"
+    if job.state.holds_nodes:
+        assert job.allocation, f"{job.id}: {job.state.value} without nodes"
+        assert job.run > 0, f"{job.id}: holds nodes without a run"
+        assert not job.pending_tasks, f"{job.id}: an undivided array holds nodes"
+    if job.state is JobState.COMPLETING:
+        assert job.open_nodes, f"{job.id}: completing on no node"
+        assert job.end_state is not None
+        assert job.end_state.is_final
+    else:
+        assert not job.open_nodes, f"{job.id}: open nodes while {job.state.value}"
+    if job.state.is_final:
+        assert job.end_time, f"{job.id}: ended without a time"
+    if job.state in (JobState.CONFIGURING, JobState.RUNNING):
+        _check_gang(job)
+
+
+def _check_gang(job: Job) -> None:
+    """Whole or not at all: the allocation is what was asked for."""
+    request = job.request
+    names = [part.node for part in job.allocation]
+    assert len(set(names)) == len(names), f"{job.id}: a node twice"
+    assert len(names) >= request.nodes_min, f"{job.id}: fewer nodes than the gang needs"
+    if request.nodes_max:
+        assert len(names) <= request.nodes_max, f"{job.id}: more nodes than asked for"
+    assert sum(part.tasks for part in job.allocation) >= request.tasks, f"{job.id}: tasks without a place"
+    for part in job.allocation:
+        assert part.tasks >= 1, f"{job.id}: a node without a task"
+        assert part.cpu_count >= part.tasks * request.cpus_per_task, f"{job.id}: too few CPUs on {part.node}"
+        needed = request.gpus_per_node + part.tasks * request.gpus_per_task
+        assert part.gpu_count >= needed, f"{job.id}: too few GPUs on {part.node}"
+    if request.gpus_total:
+        assert sum(p.gpu_count for p in job.allocation) >= request.gpus_total, f"{job.id}: too few GPUs"
+
+
+def _check_nodes(state: ClusterState) -> None:
+    """Nothing is given twice, and what is used is what the runs hold."""
+    cpus: Counter[NodeName] = Counter()
+    gpus: Counter[NodeName] = Counter()
+    memory: Counter[NodeName] = Counter()
+    jobs: dict[NodeName, set[int]] = {name: set() for name in state.nodes}
+    for job in state.jobs.values():
+        if not job.state.holds_nodes:
+            continue
+        holding = job.open_nodes if job.state is JobState.COMPLETING else [p.node for p in job.allocation]
+        for part in job.allocation:
+            if part.node not in holding:
+                continue
+            assert not cpus[part.node] & part.cpus, f"{job.id}: a CPU of {part.node} given twice"
+            assert not gpus[part.node] & part.gpus, f"{job.id}: a GPU of {part.node} given twice"
+            cpus[part.node] |= part.cpus
+            gpus[part.node] |= part.gpus
+            memory[part.node] += part.memory_mib
+            jobs[part.node].add(job.id)
+    for name, node in state.nodes.items():
+        assert node.cpus_used == cpus[name], f"{name}: CPUs in use differ from its runs'"
+        assert node.gpus_used == gpus[name], f"{name}: GPUs in use differ from its runs'"
+        assert node.memory_used_mib == memory[name], f"{name}: memory in use differs from its runs'"
+        assert node.jobs == jobs[name], f"{name}: list of jobs differs"
+        assert not node.cpus or not node.cpus_used >> node.cpus, f"{name}: a CPU it does not have"
+        assert not node.gpus_used >> node.gpu_count, f"{name}: a GPU it does not have"
+
+
+def _check_queue(state: ClusterState) -> None:
+    eligible = {job.id for job in state.jobs.values() if state.is_eligible(job)}
+    assert set(state.queue.places) == eligible, "queue differs from the eligible jobs"
+    listed = 0
+    for key, members in state.queue.classes.items():
+        assert members == sorted(members), "a class out of order"
+        for eligible_time, job_id in members:
+            job = state.jobs[job_id]
+            assert class_key(job) == key, f"{job_id}: in the wrong class"
+            assert job.eligible_time == eligible_time
+            listed += 1
+    assert listed == len(eligible), "a job queued twice"
+
+
+def _check_indexes(state: ClusterState) -> None:
+    assert state.active == {j.id for j in state.jobs.values() if j.state.holds_nodes}, "active jobs differ"
+    assert set(state.ended) == {j.id for j in state.jobs.values() if j.state.is_final}, "ended jobs differ"
+    for target, waiting in state.dependents.items():
+        for job_id in waiting:
+            clauses = state.jobs[job_id].dependencies
+            assert any(c.job_id == target for c in clauses), f"{job_id}: does not depend on {target}"
+    for summary in state.arrays.values():
+        for job_id in summary.live:
+            assert not state.jobs[job_id].state.is_final, f"{job_id}: ended but live in its array"
+            assert state.jobs[job_id].array_job_id == summary.id
+    for (array_id, task_id), job_id in state.tasks.items():
+        job = state.jobs[job_id]
+        assert (job.array_job_id, job.array_task_id) == (array_id, task_id), f"{job_id}: wrong task index"
+    uses: Counter[str] = Counter()
+    for job in state.jobs.values():
+        uses.update(h for h in (job.spec.script_hash, job.spec.environment_hash) if h)
+    assert dict(uses) == state.blob_uses, "counts of stored scripts differ"

@@ -1,0 +1,55 @@
+"""One transaction: decide, then apply and react, then whatever follows. No I/O; the controller and the
+simulator drive the same code."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from minislurm.cluster.apply import apply
+from minislurm.cluster.decide import decide
+from minislurm.cluster.effects import Effect
+from minislurm.cluster.events import Event
+from minislurm.cluster.follow import follow
+from minislurm.cluster.messages import Message
+from minislurm.cluster.react import react
+from minislurm.cluster.state import ClusterState
+from minislurm.domain.errors import Refusal
+
+
+@dataclass(slots=True)
+class Transaction:
+    """What a message led to. `effects` wait until `events` are in the journal."""
+
+    events: list[Event] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+    refusal: Refusal | None = None
+
+
+def handle(
+    state: ClusterState, message: Message, now: float, record: Callable[[Event], None]
+) -> Transaction:
+    """Carries a message out on the state. `record` is given each event before it is applied, since
+    records inside an event become part of the state."""
+    transaction = Transaction()
+    decided = decide(state, message, now)
+    if isinstance(decided, Refusal):
+        transaction.refusal = decided
+        return transaction
+    queue = deque(decided)
+    while queue:
+        event = queue.popleft()
+        record(event)
+        apply(state, event)
+        transaction.events.append(event)
+        transaction.effects += react(state, event)
+        # What follows comes before what was decided beside it: a run must have ended before the next
+        # event of the same message looks at the job.
+        queue.extendleft(reversed(follow(state, event)))
+    return transaction
+
+
+def replay(state: ClusterState, event: Event) -> None:
+    """An event from the journal: applied, its effects dropped, what followed it comes by itself."""
+    apply(state, event)

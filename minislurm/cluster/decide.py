@@ -1,0 +1,108 @@
+"""May it happen, and what exactly happens? Reads the state, changes nothing."""
+
+from __future__ import annotations
+
+from minislurm.cluster import follow, node_messages, requests, runs
+from minislurm.cluster.events import ClusterConfigured, Event, JobsPurged, RequestsForgotten
+from minislurm.cluster.messages import (
+    CancelJob,
+    Configure,
+    CreateStep,
+    EligibilityDue,
+    EndAllocation,
+    HoldJob,
+    Message,
+    NodeAnswers,
+    NodeReport,
+    NodeSilent,
+    PlacementProposed,
+    PrepareFailed,
+    PrepareTimeout,
+    PurgeDue,
+    RegisterNode,
+    ReleaseJob,
+    RememberRequest,
+    RequeueJob,
+    SignalDue,
+    SignalJob,
+    StepEnded,
+    SubmitJob,
+    TimeLimitReached,
+    UpdateJob,
+    UpdateNode,
+    UpdatePartition,
+)
+from minislurm.cluster.state import ClusterState
+from minislurm.cluster.submission import decide_submission
+from minislurm.domain.errors import Refusal
+from minislurm.domain.exhaustive import assert_never
+
+
+def decide(state: ClusterState, message: Message, now: float) -> list[Event] | Refusal:
+    match message:
+        case SubmitJob():
+            return decide_submission(state, message, now)
+        case NodeReport():
+            return runs.decide_report(state, message, now)
+        case PlacementProposed():
+            return runs.decide_placement(state, message, now)
+        case CreateStep():
+            return runs.decide_step(state, message, now)
+        case StepEnded():
+            return runs.decide_step_end(state, message, now)
+        case CancelJob():
+            return requests.decide_cancel(state, message, now)
+        case SignalJob():
+            return requests.decide_signal(state, message, now)
+        case EndAllocation():
+            return requests.decide_end_allocation(state, message, now)
+        case HoldJob():
+            return requests.decide_hold(state, message, now)
+        case ReleaseJob():
+            return requests.decide_release(state, message, now)
+        case RequeueJob():
+            return requests.decide_requeue(state, message, now)
+        case UpdateJob():
+            return requests.decide_update_job(state, message, now)
+        case UpdateNode():
+            return requests.decide_update_node(state, message, now)
+        case UpdatePartition():
+            return requests.decide_update_partition(state, message, now)
+        case RememberRequest():
+            return requests.decide_remember(state, message, now)
+        case RegisterNode():
+            return node_messages.decide_registration(state, message, now)
+        case NodeSilent():
+            return node_messages.decide_silence(state, message, now)
+        case NodeAnswers():
+            return node_messages.decide_answer(state, message, now)
+        case PrepareFailed():
+            return runs.decide_prepare_failure(state, message, now)
+        case PrepareTimeout():
+            return runs.decide_prepare_timeout(state, message, now)
+        case TimeLimitReached():
+            return runs.decide_time_limit(state, message, now)
+        case SignalDue():
+            return runs.decide_signal_due(state, message, now)
+        case EligibilityDue():
+            return follow.decide_eligibility(state, message, now)
+        case PurgeDue():
+            return _purge(state, now)
+        case Configure():
+            return [ClusterConfigured(now, message.configuration)]
+        case _:
+            assert_never(message)
+
+
+def _purge(state: ClusterState, now: float) -> list[Event]:
+    events: list[Event] = []
+    oldest = now - state.configuration.timers.min_job_age_s
+    # A job that others still depend on by id is remembered until they have gone.
+    old = tuple(j for j, ended in state.ended.items() if ended <= oldest and j not in state.dependents)
+    if old:
+        events.append(JobsPurged(now, old))
+    forget_before = now - state.configuration.timers.request_memory_s
+    requests_ = tuple(r.request_id for r in state.requests.values() if r.time <= forget_before)
+    if requests_:
+        events.append(RequestsForgotten(now, requests_))
+    return events

@@ -1,0 +1,157 @@
+"""When a dependency is met, and when it never can be. Semantics as measured on Slurm (slurm-facts.md)."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from minislurm.cluster.state import ArraySummary, ClusterState
+from minislurm.domain.ids import JobId
+from minislurm.domain.job import Dependency, DependencyKind, Job
+from minislurm.domain.states import JobState
+
+
+class Verdict(Enum):
+    FULFILLED = "fulfilled"
+    UNFULFILLED = "unfulfilled"
+    NEVER = "failed"
+
+
+def judge(state: ClusterState, job: Job, clause: Dependency, now: float) -> Verdict:
+    """One clause at this moment. A job that nobody remembers counts as satisfied, as in Slurm."""
+    if clause.kind is DependencyKind.SINGLETON:
+        return _judge_singleton(state, job)
+    records = _records(state, clause)
+    if clause.kind is DependencyKind.AFTER:
+        return _judge_after(records, clause, now)
+    if clause.kind is DependencyKind.AFTER_CORR:
+        return _judge_corresponding(state, job, clause)
+    finals = _final_states(state, clause, records)
+    if finals is None:
+        if clause.kind is DependencyKind.AFTER_OK and _some_failed(state, clause, records):
+            return Verdict.NEVER
+        return Verdict.UNFULFILLED
+    return _judge_finals(clause.kind, finals)
+
+
+def due_time(state: ClusterState, clause: Dependency) -> float | None:
+    """When an `after:ID+minutes` whose job has started will be met by time alone; None: not by time."""
+    if clause.kind is not DependencyKind.AFTER or not clause.delay_s:
+        return None
+    started = [record.start_time for record in _records(state, clause)]
+    if not started or not all(started):
+        return None
+    return max(started) + clause.delay_s
+
+
+def _records(state: ClusterState, clause: Dependency) -> list[Job]:
+    if clause.task_id is not None:
+        record = state.task_record(clause.job_id, clause.task_id)
+        if record is not None:
+            return [record]
+        rest = state.array_rest(clause.job_id)
+        return [rest] if rest is not None and clause.task_id in rest.pending_tasks else []
+    if clause.job_id in state.arrays:
+        return list(state.array_records(clause.job_id))
+    job = state.jobs.get(clause.job_id)
+    return [job] if job is not None else []
+
+
+def _judge_singleton(state: ClusterState, job: Job) -> Verdict:
+    """No earlier job of the same name and user is left."""
+    for other in state.jobs.values():
+        if (
+            other.id < job.id
+            and other.name == job.name
+            and other.spec.user_id == job.spec.user_id
+            and not other.state.is_final
+            and (other.array_job_id or other.id) != (job.array_job_id or job.id)
+        ):
+            return Verdict.UNFULFILLED
+    return Verdict.FULFILLED
+
+
+def _judge_after(records: list[Job], clause: Dependency, now: float) -> Verdict:
+    for record in records:
+        begun = record.start_time or (record.end_time if record.state.is_final else 0.0)
+        if not begun or record.is_array_rest or now < begun + clause.delay_s:
+            return Verdict.UNFULFILLED
+    return Verdict.FULFILLED
+
+
+def _judge_corresponding(state: ClusterState, job: Job, clause: Dependency) -> Verdict:
+    """`aftercorr` of a task: its namesake in the other array ended well. An undivided rest waits; its
+    tasks are detached one by one as theirs end (follow.py)."""
+    if job.is_array_rest:
+        summary = state.arrays.get(clause.job_id)
+        return Verdict.FULFILLED if summary is None else Verdict.UNFULFILLED
+    summary = state.arrays.get(clause.job_id)
+    if summary is None or job.array_task_id is None:
+        return judge(state, job, Dependency(DependencyKind.AFTER_OK, clause.job_id), 0.0)
+    final = summary.ended_tasks.get(job.array_task_id)
+    if final is None:
+        exists = _records(state, Dependency(clause.kind, clause.job_id, job.array_task_id))
+        return Verdict.UNFULFILLED if exists else Verdict.FULFILLED
+    return Verdict.FULFILLED if final == JobState.COMPLETED.value else Verdict.NEVER
+
+
+def _final_states(state: ClusterState, clause: Dependency, records: list[Job]) -> list[JobState] | None:
+    """Final states of everything the clause names; None while some of it has not ended."""
+    summary = state.arrays.get(clause.job_id)
+    if summary is not None and clause.task_id is None:
+        if summary.live or state.array_rest(clause.job_id) is not None:
+            return None
+        return [JobState(name) for name in summary.ended_tasks.values()]
+    if summary is not None and not records and clause.task_id in summary.ended_tasks:
+        return [JobState(summary.ended_tasks[clause.task_id])]
+    if any(not record.state.is_final for record in records):
+        return None
+    return [record.state for record in records]
+
+
+def _some_failed(state: ClusterState, clause: Dependency, records: list[Job]) -> bool:
+    summary: ArraySummary | None = state.arrays.get(clause.job_id)
+    if summary is None or clause.task_id is not None:
+        return False
+    return any(name != JobState.COMPLETED.value for name in summary.ended_tasks.values())
+
+
+def _judge_finals(kind: DependencyKind, finals: list[JobState]) -> Verdict:
+    if kind is DependencyKind.AFTER_ANY or not finals:
+        return Verdict.FULFILLED
+    if kind is DependencyKind.AFTER_OK:
+        well = all(final is JobState.COMPLETED for final in finals)
+        return Verdict.FULFILLED if well else Verdict.NEVER
+    assert kind is DependencyKind.AFTER_NOT_OK
+    failed = any(final is not JobState.COMPLETED for final in finals)
+    return Verdict.FULFILLED if failed else Verdict.NEVER
+
+
+def settle(
+    state: ClusterState, job: Job, now: float
+) -> tuple[tuple[Dependency, ...], tuple[Dependency, ...]]:
+    """(clauses still open, clauses that can never be met) of a pending job."""
+    verdicts = [(clause, judge(state, job, clause, now)) for clause in job.dependencies]
+    if job.spec.dependency_any and any(v is Verdict.FULFILLED for _, v in verdicts):
+        return (), ()
+    remaining = tuple(clause for clause, v in verdicts if v is not Verdict.FULFILLED)
+    never = tuple(clause for clause, v in verdicts if v is Verdict.NEVER)
+    if job.spec.dependency_any and len(never) < len(verdicts):
+        never = ()
+    return remaining, never
+
+
+def would_cycle(state: ClusterState, job_id: JobId, dependencies: tuple[Dependency, ...]) -> bool:
+    """Would these clauses make the job wait for itself?"""
+    seen: set[JobId] = set()
+    stack = [clause.job_id for clause in dependencies if clause.job_id]
+    while stack:
+        current = stack.pop()
+        if current == job_id:
+            return True
+        if current in seen:
+            continue
+        seen.add(current)
+        other = state.jobs.get(current)
+        if other is not None and other.state is JobState.PENDING:
+            stack.extend(clause.job_id for clause in other.dependencies if clause.job_id)
+    return False

@@ -1,0 +1,90 @@
+"""How a run ends: the one place that knows which cause leads to which state, reason and requeue."""
+
+from __future__ import annotations
+
+from minislurm.cluster.events import RunEnding
+from minislurm.cluster.state import ClusterState
+from minislurm.domain.ids import NodeName
+from minislurm.domain.job import EndCause, Job
+from minislurm.domain.states import JobState, NodeState, Reason
+
+
+def end_run(
+    state: ClusterState,
+    job: Job,
+    cause: EndCause,
+    now: float,
+    *,
+    exit_code: int = 0,
+    exit_signal: int = 0,
+    cancelled_by: int | None = None,
+    hold: bool = False,
+    avoid_nodes: tuple[NodeName, ...] = (),
+    released_nodes: tuple[NodeName, ...] = (),
+    end_time: float = 0.0,
+    launch_failed: bool = False,
+    out_of_memory: bool = False,
+) -> RunEnding:
+    """The fact that a run is being ended. Nodes that are DOWN are not waited for."""
+    final, reason = _outcome(cause, exit_code, exit_signal, launch_failed, out_of_memory)
+    requeue_cause = _requeue_cause(job, cause)
+    if cause is EndCause.NODE_FAIL:
+        final, reason = JobState.NODE_FAIL, Reason.NODE_DOWN
+    if cause is EndCause.BATCH_KILLED:
+        exit_code, exit_signal = 0, 9
+    down = tuple(
+        part.node
+        for part in job.allocation
+        if part.node not in released_nodes and state.nodes[part.node].state is NodeState.DOWN
+    )
+    return RunEnding(
+        time=now,
+        job_id=job.id,
+        run=job.run,
+        cause=cause,
+        state=final,
+        reason=reason,
+        exit_code=exit_code,
+        exit_signal=exit_signal,
+        cancelled_by=cancelled_by,
+        hold=hold,
+        requeue_cause=requeue_cause,
+        avoid_nodes=avoid_nodes,
+        released_nodes=(*released_nodes, *down),
+        end_time=end_time or now,
+    )
+
+
+def _outcome(
+    cause: EndCause, exit_code: int, exit_signal: int, launch_failed: bool, out_of_memory: bool
+) -> tuple[JobState, Reason]:
+    match cause:
+        case EndCause.CANCEL:
+            return JobState.CANCELLED, Reason.NONE
+        case EndCause.TIME_LIMIT:
+            return JobState.TIMEOUT, Reason.TIME_LIMIT
+        case EndCause.BATCH_KILLED:
+            return JobState.FAILED, Reason.RAISED_SIGNAL
+        case EndCause.LAUNCH_FAILURE | EndCause.REQUEUE | EndCause.NODE_FAIL:
+            return JobState.NODE_FAIL, Reason.NONE
+        case EndCause.EXIT:
+            pass
+    if out_of_memory:
+        return JobState.OUT_OF_MEMORY, Reason.OUT_OF_MEMORY
+    if launch_failed:
+        return JobState.FAILED, Reason.JOB_LAUNCH_FAILURE
+    if exit_signal:
+        return JobState.FAILED, Reason.RAISED_SIGNAL
+    if exit_code:
+        return JobState.FAILED, Reason.NON_ZERO_EXIT
+    return JobState.COMPLETED, Reason.NONE
+
+
+def _requeue_cause(job: Job, cause: EndCause) -> str:
+    if cause is EndCause.REQUEUE:
+        return "user"
+    if cause is EndCause.LAUNCH_FAILURE:
+        return "launch_failure"
+    if cause is EndCause.NODE_FAIL and job.requeue and job.spec.is_batch:
+        return "node_fail"
+    return ""

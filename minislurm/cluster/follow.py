@@ -1,0 +1,150 @@
+"""What else became so because of an event: decisions that follow from facts, and become facts themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from minislurm.cluster import dependencies, node_messages
+from minislurm.cluster.eligibility import requeue_time
+from minislurm.cluster.ending import end_run
+from minislurm.cluster.events import (
+    DependencySettled,
+    Event,
+    JobEligible,
+    JobRequeued,
+    JobSubmitted,
+    JobUpdated,
+    NodeChanged,
+    NodeRegistered,
+    NodeReleased,
+    PendingEnded,
+    RunEnded,
+    RunEnding,
+    RunStarted,
+    TaskDetached,
+)
+from minislurm.cluster.messages import EligibilityDue
+from minislurm.cluster.state import ClusterState
+from minislurm.domain.ids import JobId, NodeName
+from minislurm.domain.job import DependencyKind, EndCause, Job
+from minislurm.domain.states import JobState, NodeState
+
+
+def follow(state: ClusterState, event: Event) -> list[Event]:
+    """Called after `event` was applied."""
+    match event:
+        case RunEnding() | NodeReleased():
+            return _end_if_clear(state, event.job_id, event.time)
+        case RunEnded():
+            return [*_eligible_if_due(state, event.job_id, event.time), *_wake(state, event.job_id, event.time)]
+        case PendingEnded() | RunStarted():
+            return list(_wake(state, event.job_id, event.time))
+        case JobSubmitted():
+            return list(_settle(state, event.job.id, event.time))
+        case JobUpdated():
+            job_id = event.job.id
+            if state.jobs[job_id].state is JobState.COMPLETING:
+                return _end_if_clear(state, job_id, event.time)
+            return list(_settle(state, job_id, event.time))
+        case JobRequeued():
+            return _eligible_if_due(state, event.job_id, event.time)
+        case DependencySettled():
+            return _after_settling(state, event)
+        case NodeChanged():
+            return _lose_runs(state, event) if event.state is NodeState.DOWN else []
+        case NodeRegistered():
+            return node_messages.welcome(state, state.nodes[event.node], event.time)
+        case _:
+            return []
+
+
+def _end_if_clear(state: ClusterState, job_id: JobId, now: float) -> list[Event]:
+    job = state.jobs[job_id]
+    if job.state is not JobState.COMPLETING or job.open_nodes:
+        return []
+    end_time = job.end_time if job.end_cause is EndCause.EXIT else now
+    return [RunEnded(now, job.id, job.run, end_time)]
+
+
+def _eligible_if_due(state: ClusterState, job_id: JobId, now: float) -> list[Event]:
+    """A requeued job may start again, unless a delay or a hold says otherwise (timers see to the delay)."""
+    job = state.jobs[job_id]
+    if job.state is not JobState.PENDING or job.held or job.dependencies:
+        return []
+    return [JobEligible(now, job.id)] if requeue_time(state, job) <= now else []
+
+
+def decide_eligibility(state: ClusterState, message: EligibilityDue, now: float) -> list[Event]:
+    job = state.jobs.get(message.job_id)
+    if job is None or job.state is not JobState.PENDING or job.eligible_time or job.held:
+        return []
+    if job.dependencies:
+        return list(_settle(state, job.id, now))
+    return [JobEligible(now, job.id)] if requeue_time(state, job) <= now else []
+
+
+def _wake(state: ClusterState, job_id: JobId, now: float) -> Iterator[Event]:
+    """Jobs that waited for this one, or for its array."""
+    job = state.jobs[job_id]
+    waiting = set(state.dependents.get(job.id, ())) | set(state.dependents.get(job.array_job_id, ()))
+    if job.state.is_final:
+        waiting |= {s for s in state.singletons if state.jobs[s].name == job.name}
+    for waiting_id in sorted(waiting):
+        yield from _settle(state, waiting_id, now)
+        yield from _detach_corresponding(state, state.jobs[waiting_id], job, now)
+
+
+def _settle(state: ClusterState, job_id: JobId, now: float) -> Iterator[Event]:
+    job = state.jobs[job_id]
+    if job.state is not JobState.PENDING or not job.dependencies:
+        return
+    remaining, never = dependencies.settle(state, job, now)
+    if remaining != job.dependencies or never:
+        yield DependencySettled(now, job.id, remaining, bool(never))
+
+
+def _after_settling(state: ClusterState, event: DependencySettled) -> list[Event]:
+    job = state.jobs[event.job_id]
+    if event.never:
+        kill = job.spec.kill_on_invalid_dependency
+        if kill is None:
+            kill = state.configuration.jobs.kill_on_invalid_dependency
+        return [PendingEnded(event.time, job.id, JobState.CANCELLED, job.reason)] if kill else []
+    if event.remaining or job.held or requeue_time(state, job) > event.time:
+        return []
+    return [JobEligible(event.time, job.id)]
+
+
+def _detach_corresponding(state: ClusterState, waiting: Job, ended: Job, now: float) -> Iterator[Event]:
+    """`aftercorr`: the task whose namesake has just ended goes its own way."""
+    if not waiting.is_array_rest or not ended.state.is_final or ended.array_task_id is None:
+        return
+    if all(c.kind is not DependencyKind.AFTER_CORR for c in waiting.dependencies):
+        return
+    if ended.array_task_id in waiting.pending_tasks:
+        last = len(waiting.pending_tasks) == 1
+        job_id = waiting.id if last else state.next_job_id
+        yield TaskDetached(now, waiting.id, ended.array_task_id, job_id)
+        task = _as_detached(waiting, job_id, ended.array_task_id)
+        remaining, never = dependencies.settle(state, task, now)
+        yield DependencySettled(now, job_id, remaining, bool(never))
+
+
+def _as_detached(waiting: Job, job_id: JobId, task_id: int) -> Job:
+    return replace(waiting, id=job_id, array_job_id=waiting.id, array_task_id=task_id, pending_tasks=[])
+
+
+def _lose_runs(state: ClusterState, event: NodeChanged) -> list[Event]:
+    """The node is DOWN: its runs are lost, and what it held of runs that are ending is free."""
+    events: list[Event] = []
+    name: NodeName = event.node
+    for job_id in sorted(state.nodes[name].jobs):
+        job = state.jobs[job_id]
+        if job.state is JobState.COMPLETING:
+            events.append(NodeReleased(event.time, job.id, job.run, name))
+        elif job.state is JobState.CONFIGURING:
+            events.append(end_run(state, job, EndCause.LAUNCH_FAILURE, event.time, avoid_nodes=(name,)))
+        else:
+            events.append(end_run(state, job, EndCause.NODE_FAIL, event.time))
+    return events

@@ -1,0 +1,146 @@
+"""Nodes come, fall silent, answer again, and come back with what they still run."""
+
+from __future__ import annotations
+
+from copy import copy
+
+from minislurm.cluster.ending import end_run
+from minislurm.cluster.events import (
+    Event,
+    JobUpdated,
+    KnownRun,
+    NodeChanged,
+    NodeRegistered,
+    NodeReleased,
+)
+from minislurm.cluster.messages import (
+    NodeAnswers,
+    NodeReport,
+    NodeSilent,
+    RegisterNode,
+    RunReport,
+)
+from minislurm.cluster.runs import current, decide_report
+from minislurm.cluster.state import ClusterState
+from minislurm.domain.errors import Refusal, RefusalCode
+from minislurm.domain.job import EndCause, Job
+from minislurm.domain.node import Node
+from minislurm.domain.states import JobState, NodeState
+
+_SILENT = "Not responding"
+Answer = list[Event] | Refusal
+
+
+def decide_registration(state: ClusterState, message: RegisterNode, now: float) -> Answer:
+    """What the daemon still holds is compared with what the state thinks runs there. Runs that are no
+    longer anyone's are ended by `react`."""
+    node = state.nodes.get(message.node)
+    if node is None:
+        return Refusal(RefusalCode.INVALID_NODE_NAME)
+    known = tuple(KnownRun(run.job_id, run.run, run.phase == "CLEAN") for run in message.runs)
+    events: list[Event] = [
+        NodeRegistered(now, node.name, message.facts, known),
+        _answering(node, now),
+    ]
+    for run in message.runs:
+        events += _catch_up(state, node, run, now)
+    reported = {(run.job_id, run.run) for run in message.runs}
+    for job_id in sorted(node.jobs):
+        job = state.jobs[job_id]
+        if (job.id, job.run) not in reported:
+            events += _lost_on(state, job, node, now)
+    return events
+
+
+def _answering(node: Node, now: float) -> NodeChanged:
+    """Up again. A drain, and a DOWN that an operator set, are the operator's to lift."""
+    by_operator = node.state is NodeState.DOWN and node.reason not in ("", _SILENT)
+    reason = "" if node.reason == _SILENT and not node.drained else node.reason
+    return NodeChanged(
+        now,
+        node.name,
+        NodeState.DOWN if by_operator else NodeState.UP,
+        True,
+        node.drained,
+        reason,
+        node.reason_time if reason else 0.0,
+        node.reason_user_id if reason else 0,
+    )
+
+
+def _catch_up(state: ClusterState, node: Node, run: RunReport, now: float) -> list[Event]:
+    answer = decide_report(state, NodeReport(node.name, run, clean=run.phase == "CLEAN"), now)
+    assert not isinstance(answer, Refusal)
+    job = current(state, run.job_id, run.run)
+    exited_clean = run.phase == "CLEAN" and job is not None and job.state is JobState.RUNNING
+    if exited_clean and job is not None and job.batch_host == node.name and job.spec.is_batch:
+        # Over before its end could be said: the report of the exit and of the clean-up in one.
+        exited = RunReport(
+            run.job_id,
+            run.run,
+            "EXITED",
+            run.exit_code,
+            run.exit_signal,
+            run.start_time,
+            run.end_time,
+            run.launch_failed,
+            run.out_of_memory,
+        )
+        answer = decide_report(state, NodeReport(node.name, exited, clean=True), now)
+        assert not isinstance(answer, Refusal)
+    return answer
+
+
+def _lost_on(state: ClusterState, job: Job, node: Node, now: float) -> list[Event]:
+    """The state has a run here that the daemon knows nothing of."""
+    if job.state is JobState.COMPLETING:
+        return [NodeReleased(now, job.id, job.run, node.name)] if node.name in job.open_nodes else []
+    if job.state is JobState.CONFIGURING and node.name not in job.prepared_nodes:
+        return []  # PREPARE never reached it; `react` sends it again
+    if job.state is JobState.CONFIGURING:
+        return [end_run(state, job, EndCause.LAUNCH_FAILURE, now, released_nodes=(node.name,))]
+    return [end_run(state, job, EndCause.NODE_FAIL, now, released_nodes=(node.name,))]
+
+
+def decide_silence(state: ClusterState, message: NodeSilent, now: float) -> Answer:
+    node = state.nodes.get(message.node)
+    if node is None or node.state is NodeState.UNKNOWN:
+        return []
+    if not message.lost:
+        if not node.responding:
+            return []
+        return [_changed(node, now, node.state, responding=False)]
+    if node.state is NodeState.DOWN:
+        return []
+    return [_changed(node, now, NodeState.DOWN, responding=False)]
+
+
+def _changed(node: Node, now: float, new_state: NodeState, *, responding: bool) -> NodeChanged:
+    reason, since, by = node.reason, node.reason_time, node.reason_user_id
+    if new_state is NodeState.DOWN and not reason:
+        reason, since, by = _SILENT, now, 0
+    return NodeChanged(now, node.name, new_state, responding, node.drained, reason, since, by)
+
+
+def decide_answer(state: ClusterState, message: NodeAnswers, now: float) -> Answer:
+    node = state.nodes.get(message.node)
+    if node is None or node.responding:
+        return []
+    return [_answering(node, now)]
+
+
+def welcome(state: ClusterState, node: Node, now: float) -> list[Event]:
+    """Jobs that avoided a node for a failed launch may use it again once its daemon has come anew."""
+    events: list[Event] = []
+    for job_id in list(state.queue.places):
+        job = state.jobs[job_id]
+        if node.name in job.avoided_nodes:
+            events.append(JobUpdated(now, _without_avoided(job, node)))
+    return events
+
+
+def _without_avoided(job: Job, node: Node) -> Job:
+    changed = copy(job)
+    changed.pending_tasks = list(job.pending_tasks)
+    changed.avoided_nodes = tuple(n for n in job.avoided_nodes if n != node.name)
+    return changed

@@ -1,0 +1,170 @@
+"""What the outside must now do because of an event. Called after the event was applied; performed once it
+is in the journal. Commands to nodes may arrive twice, so each is idempotent there."""
+
+from __future__ import annotations
+
+from minislurm.cluster.apply import is_current
+from minislurm.cluster.effects import (
+    Effect,
+    EndRun,
+    ForgetRun,
+    JobChanged,
+    NodeChangedState,
+    PrepareRun,
+    Schedule,
+    SetTimer,
+    SignalRun,
+    StartRun,
+)
+from minislurm.cluster.events import (
+    DependencySettled,
+    Event,
+    JobEligible,
+    JobRequeued,
+    JobSignalled,
+    JobSubmitted,
+    JobUpdated,
+    KnownRun,
+    NodeChanged,
+    NodePrepared,
+    NodeRegistered,
+    NodeReleased,
+    PartitionChanged,
+    PendingEnded,
+    RunEnded,
+    RunEnding,
+    RunPlaced,
+    RunStarted,
+    StaleRunEnded,
+)
+from minislurm.cluster.messages import PrepareTimeout
+from minislurm.cluster.state import ClusterState
+from minislurm.cluster.timers import pending_timers, run_timers
+from minislurm.domain.ids import BATCH_STEP
+from minislurm.domain.job import EndCause, Job
+from minislurm.domain.node import Node
+from minislurm.domain.states import JobState
+
+
+def react(state: ClusterState, event: Event) -> list[Effect]:
+    match event:
+        case JobSubmitted():
+            return [Schedule(), *pending_timers(state, event.job)]
+        case JobUpdated():
+            return _updated(state, state.jobs[event.job.id])
+        case DependencySettled() | JobRequeued():
+            job = state.jobs[event.job_id]
+            return [Schedule(), JobChanged(job.id), *pending_timers(state, job)]
+        case JobEligible():
+            return [Schedule()]
+        case RunPlaced():
+            return _placed(state, state.jobs[event.job_id], event.time)
+        case NodePrepared():
+            return _start_if_prepared(state.jobs[event.job_id])
+        case RunStarted():
+            job = state.jobs[event.job_id]
+            return [JobChanged(job.id), *run_timers(job)]
+        case RunEnding():
+            return _ending(state.jobs[event.job_id], event)
+        case NodeReleased():
+            return [ForgetRun(event.node, event.job_id, event.run), Schedule()]
+        case RunEnded():
+            return [Schedule(), JobChanged(event.job_id), *_ended(state, event)]
+        case PendingEnded():
+            return [Schedule(), JobChanged(event.job_id)]
+        case JobSignalled():
+            return _signal(state.jobs[event.job_id], event)
+        case NodeRegistered():
+            return _reconcile(state, event)
+        case NodeChanged() | StaleRunEnded():
+            return [Schedule(), NodeChangedState(event.node)]
+        case PartitionChanged():
+            return [Schedule()]
+        case _:
+            return []
+
+
+def _updated(state: ClusterState, job: Job) -> list[Effect]:
+    effects: list[Effect] = [Schedule(), JobChanged(job.id)]
+    if job.state is JobState.PENDING:
+        effects += pending_timers(state, job)
+    elif job.state is JobState.RUNNING:
+        effects += run_timers(job)
+    return effects
+
+
+def _placed(state: ClusterState, job: Job, now: float) -> list[Effect]:
+    # A single node needs no second phase: that all have answered is then the same as that it has.
+    start = len(job.allocation) == 1 and job.spec.is_batch
+    prepare: list[Effect] = [PrepareRun(part.node, job.id, job.run, start) for part in job.allocation]
+    timeout = state.configuration.timers.prepare_timeout_s
+    return [*prepare, SetTimer(now + timeout, PrepareTimeout(job.id, job.run)), JobChanged(job.id)]
+
+
+def _start_if_prepared(job: Job) -> list[Effect]:
+    if job.state is not JobState.CONFIGURING or len(job.prepared_nodes) < len(job.allocation):
+        return []
+    return [StartRun(part.node, job.id, job.run) for part in job.allocation]
+
+
+def _ending(job: Job, event: RunEnding) -> list[Effect]:
+    kill = event.cause in (EndCause.LAUNCH_FAILURE, EndCause.BATCH_KILLED, EndCause.EXIT)
+    ends: list[Effect] = [EndRun(name, job.id, job.run, event.cause, kill) for name in job.open_nodes]
+    forgets: list[Effect] = [ForgetRun(name, job.id, job.run) for name in event.released_nodes]
+    return [*ends, *forgets, Schedule(), JobChanged(job.id)]
+
+
+def _ended(state: ClusterState, event: RunEnded) -> list[Effect]:
+    return pending_timers(state, state.jobs[event.job_id])
+
+
+def _signal(job: Job, event: JobSignalled) -> list[Effect]:
+    if event.step_id is not None and event.step_id != BATCH_STEP:
+        step = job.steps.get(event.step_id)
+        names = step.nodes if step is not None else ()
+    elif event.step_id == BATCH_STEP:
+        names = (job.allocation[0].node,)
+    else:
+        names = tuple(part.node for part in job.allocation)
+    return [
+        SignalRun(name, job.id, job.run, event.signal, event.step_id, event.full, event.before_end)
+        for name in names
+    ]
+
+
+# A node has come (back): what the state wants of it, said again
+
+
+def _reconcile(state: ClusterState, event: NodeRegistered) -> list[Effect]:
+    node = state.nodes[event.node]
+    effects: list[Effect] = []
+    held = {(run.job_id, run.run) for run in event.runs}
+    for run in event.runs:
+        if not is_current(state, node, run.job_id, run.run):
+            effects.append(_not_its_own(node, run))
+    for job_id in sorted(node.jobs):
+        job = state.jobs[job_id]
+        effects += _say_again(job, node, (job.id, job.run) in held)
+    return effects
+
+
+def _not_its_own(node: Node, run: KnownRun) -> Effect:
+    if run.clean:
+        return ForgetRun(node.name, run.job_id, run.run)
+    return EndRun(node.name, run.job_id, run.run, EndCause.NODE_FAIL, kill=True)
+
+
+def _say_again(job: Job, node: Node, held: bool) -> list[Effect]:
+    if job.state is JobState.COMPLETING:
+        if node.name not in job.open_nodes or not held:
+            return []
+        assert job.end_cause is not None
+        return [EndRun(node.name, job.id, job.run, job.end_cause)]
+    if job.state is not JobState.CONFIGURING:
+        return []
+    if not held:
+        start = len(job.allocation) == 1 and job.spec.is_batch
+        return [PrepareRun(node.name, job.id, job.run, start)]
+    if len(job.prepared_nodes) == len(job.allocation):
+        return [StartRun(node.name, job.id, job.run)]
+    return []

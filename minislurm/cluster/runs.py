@@ -1,0 +1,286 @@
+"""What happens to runs: placed, prepared, started, ended, as nodes and timers tell."""
+
+from __future__ import annotations
+
+from minislurm.cluster.ending import end_run
+from minislurm.cluster.events import (
+    Event,
+    JobSignalled,
+    NodePrepared,
+    NodeReleased,
+    RunPlaced,
+    RunStarted,
+    StaleRunEnded,
+    StepCreated,
+    StepNodeEnded,
+    TaskDetached,
+)
+from minislurm.cluster.messages import (
+    CreateStep,
+    NodeReport,
+    PlacementProposed,
+    PrepareFailed,
+    PrepareTimeout,
+    RunReport,
+    SignalDue,
+    StepEnded,
+    TimeLimitReached,
+)
+from minislurm.cluster.state import ClusterState
+from minislurm.domain import layout
+from minislurm.domain.errors import Refusal, RefusalCode
+from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
+from minislurm.domain.job import EndCause, Job, Step
+from minislurm.domain.resources import NodeAllocation
+from minislurm.domain.states import JobState
+from minislurm.domain.views import StepRequest
+
+Answer = list[Event] | Refusal
+
+
+def current(state: ClusterState, job_id: JobId, run: RunNumber) -> Job | None:
+    """The job, if this is its current run; whatever is said of another run is dropped."""
+    job = state.jobs.get(job_id)
+    return job if job is not None and job.run == run and job.state.holds_nodes else None
+
+
+# Placing
+
+
+def decide_placement(state: ClusterState, message: PlacementProposed, now: float) -> Answer:
+    """A plan's placement, checked against the state of this moment: what no longer fits is dropped."""
+    placement = message.placement
+    job = state.jobs.get(placement.job_id)
+    if job is None or job.id not in state.queue or not _fits(state, placement.allocation):
+        return Refusal(RefusalCode.TRY_LATER, job_id=placement.job_id)
+    run = RunNumber(job.run + 1)
+    if placement.task_id is None:
+        return [RunPlaced(now, job.id, run, placement.allocation, message.pending_reason)]
+    if placement.task_id not in job.pending_tasks or not array_slots(state, job):
+        return Refusal(RefusalCode.TRY_LATER, job_id=placement.job_id)
+    # The last task keeps the array's own record and id.
+    task_id = job.id if len(job.pending_tasks) == 1 else state.next_job_id
+    return [
+        TaskDetached(now, job.id, placement.task_id, task_id),
+        RunPlaced(now, task_id, run, placement.allocation, message.pending_reason),
+    ]
+
+
+def _fits(state: ClusterState, allocation: tuple[NodeAllocation, ...]) -> bool:
+    for part in allocation:
+        node = state.nodes.get(part.node)
+        if node is None or not node.is_usable:
+            return False
+        if part.cpus & node.cpus_used or part.gpus & node.gpus_used:
+            return False
+        if part.cpus >> node.cpus or part.gpus >> node.gpu_count:
+            return False
+        if part.memory_mib > node.memory_mib - node.memory_used_mib:
+            return False
+    return bool(allocation)
+
+
+def array_slots(state: ClusterState, rest: Job) -> int:
+    """How many tasks of an array may start now under its limit."""
+    if not rest.array_limit:
+        return len(rest.pending_tasks)
+    live = state.arrays[rest.id].live
+    running = sum(1 for job_id in live if state.jobs[job_id].state.holds_nodes)
+    return max(0, min(len(rest.pending_tasks), rest.array_limit - running))
+
+
+# Nodes report
+
+
+def decide_report(state: ClusterState, message: NodeReport, now: float) -> Answer:
+    report = message.report
+    job = current(state, report.job_id, report.run)
+    if job is None or all(part.node != message.node for part in job.allocation):
+        return _stale(state, message, now)
+    match report.phase:
+        case "PREPARED":
+            return _prepared(job, message.node, now)
+        case "RUNNING":
+            return _running(job, report, now)
+        case "EXITED":
+            return _exited(state, job, message, now)
+        case "CLEAN":
+            return _clean(job, message.node, now)
+    raise AssertionError(f"unknown phase {report.phase!r}")
+
+
+def _stale(state: ClusterState, message: NodeReport, now: float) -> list[Event]:
+    """A report of a run that is no longer the node's own: dropped, but for its being gone."""
+    key = f"{message.report.job_id}.{message.report.run}"
+    gone = message.clean or message.report.phase == "CLEAN"
+    node = state.nodes[message.node]
+    return [StaleRunEnded(now, node.name, key)] if gone and key in node.stale_runs else []
+
+
+def _prepared(job: Job, node: NodeName, now: float) -> list[Event]:
+    if job.state is not JobState.CONFIGURING or node in job.prepared_nodes:
+        return []
+    events: list[Event] = [NodePrepared(now, job.id, job.run, node)]
+    complete = len(job.prepared_nodes) + 1 == len(job.allocation)
+    if complete and not job.spec.is_batch:
+        # An allocation without a script runs from the moment all its nodes are ready.
+        events.append(RunStarted(now, job.id, job.run))
+    return events
+
+
+def _running(job: Job, report: RunReport, now: float) -> list[Event]:
+    if job.state is not JobState.CONFIGURING:
+        return []
+    return [RunStarted(report.start_time or now, job.id, job.run)]
+
+
+def _exited(state: ClusterState, job: Job, message: NodeReport, now: float) -> list[Event]:
+    report = message.report
+    if message.node != job.batch_host or not job.spec.is_batch:
+        return _clean(job, message.node, now) if message.clean else []
+    if job.state is JobState.COMPLETING:
+        return _clean(job, message.node, now) if message.clean else []
+    return [
+        end_run(
+            state,
+            job,
+            EndCause.EXIT,
+            now,
+            exit_code=report.exit_code,
+            exit_signal=report.exit_signal,
+            released_nodes=(message.node,) if message.clean else (),
+            end_time=report.end_time,
+            launch_failed=report.launch_failed,
+            out_of_memory=report.out_of_memory,
+        )
+    ]
+
+
+def _clean(job: Job, node: NodeName, now: float) -> list[Event]:
+    if job.state is JobState.COMPLETING and node in job.open_nodes:
+        return [NodeReleased(now, job.id, job.run, node)]
+    return []
+
+
+def decide_prepare_failure(state: ClusterState, message: PrepareFailed, now: float) -> Answer:
+    job = current(state, message.job_id, message.run)
+    if job is None or job.state is not JobState.CONFIGURING:
+        return []
+    if message.job_fault:
+        return [end_run(state, job, EndCause.EXIT, now, exit_code=1, launch_failed=True)]
+    return [end_run(state, job, EndCause.LAUNCH_FAILURE, now, avoid_nodes=(message.node,))]
+
+
+def decide_prepare_timeout(state: ClusterState, message: PrepareTimeout, now: float) -> Answer:
+    """The gang starts nowhere. Silent nodes of a gang never got START, so they need not be waited for; a
+    run on a single node starts by itself, so it is ended only when the node has answered or is lost."""
+    job = current(state, message.job_id, message.run)
+    if job is None or job.state is not JobState.CONFIGURING:
+        return []
+    if len(job.prepared_nodes) == len(job.allocation):
+        return []  # START is on its way
+    silent = tuple(p.node for p in job.allocation if p.node not in job.prepared_nodes)
+    starts_by_itself = len(job.allocation) == 1 and job.spec.is_batch
+    gone = () if starts_by_itself else tuple(n for n in silent if not state.nodes[n].responding)
+    return [end_run(state, job, EndCause.LAUNCH_FAILURE, now, avoid_nodes=silent, released_nodes=gone)]
+
+
+# Timers
+
+
+def decide_time_limit(state: ClusterState, message: TimeLimitReached, now: float) -> Answer:
+    job = current(state, message.job_id, message.run)
+    if job is None or job.state is not JobState.RUNNING or job.expected_end_time > now:
+        return []
+    return [end_run(state, job, EndCause.TIME_LIMIT, now)]
+
+
+def decide_signal_due(state: ClusterState, message: SignalDue, now: float) -> Answer:
+    job = current(state, message.job_id, message.run)
+    asked = job.spec.signal if job is not None else None
+    if job is None or asked is None or job.signal_sent or job.state is not JobState.RUNNING:
+        return []
+    if job.expected_end_time - asked.seconds_before > now:
+        return []  # the limit was changed; another timer is set
+    step_id = StepId(-1) if asked.batch_shell_only else None
+    return [JobSignalled(now, job.id, job.run, asked.signal, step_id, before_end=True)]
+
+
+# Steps
+
+
+def decide_step(state: ClusterState, message: CreateStep, now: float) -> Answer:
+    request = message.request
+    job = state.jobs.get(request.job_id)
+    if message.request_id and message.request_id in state.requests:
+        return []
+    if job is None:
+        return Refusal(RefusalCode.INVALID_JOB_ID, job_id=request.job_id)
+    if job.spec.user_id != message.caller.user_id and not message.caller.is_operator:
+        return Refusal(RefusalCode.ACCESS, job_id=job.id)
+    if job.state.is_final or job.state is JobState.COMPLETING:
+        return Refusal(RefusalCode.EXPIRED, job_id=job.id)
+    if job.state is not JobState.RUNNING:
+        return Refusal(RefusalCode.JOB_PENDING, job_id=job.id)
+    if job.next_step_id >= state.configuration.limits.max_step_count:
+        return Refusal(RefusalCode.NOT_SUPPORTED, job_id=job.id)
+    placed = place_step(job, request)
+    if isinstance(placed, Refusal):
+        return placed
+    nodes, counts = placed
+    step = Step(
+        id=job.next_step_id,
+        name=request.name,
+        nodes=nodes,
+        tasks=sum(counts),
+        tasks_per_node=counts,
+        start_time=now,
+        open_nodes=nodes,
+        time_limit_s=request.time_limit_s,
+    )
+    return [StepCreated(now, job.id, job.run, step, message.request_id)]
+
+
+def place_step(
+    job: Job, request: StepRequest
+) -> tuple[tuple[NodeName, ...], tuple[int, ...]] | Refusal:
+    """Which nodes of the allocation, and how many tasks on each. Steps share the allocation's CPUs."""
+    parts = [p for p in job.allocation if p.node not in request.excluded_nodes]
+    if request.node_list:
+        held = {p.node for p in job.allocation}
+        if any(name not in held for name in request.node_list):
+            return Refusal(RefusalCode.STEP_NODES, job_id=job.id)
+        parts = [p for p in parts if p.node in request.node_list]
+    count = request.nodes if request.nodes is not None else len(parts)
+    if request.nodes is None and request.tasks is not None:
+        count = min(count, request.tasks)
+    if count > len(parts) or not parts:
+        detail = f"Only allocated {len(parts)} nodes asked for {count}"
+        return Refusal(RefusalCode.STEP_NODE_COUNT, details=(detail,), job_id=job.id)
+    parts = parts[:count]
+    cpus_per_task = request.cpus_per_task or 1
+    room = [max(part.cpu_count // cpus_per_task, 0) for part in parts]
+    if request.tasks is None:
+        each = request.tasks_per_node or 1
+        counts = [each] * count
+    else:
+        most = [min(r, request.tasks_per_node) if request.tasks_per_node else r for r in room]
+        try:
+            counts = list(layout.task_layout(request.tasks, most))
+        except ValueError:
+            return Refusal(RefusalCode.STEP_TOO_MANY_TASKS, job_id=job.id)
+    if any(c > r for c, r in zip(counts, room, strict=True)):
+        return Refusal(RefusalCode.STEP_TOO_MANY_TASKS, job_id=job.id)
+    return tuple(p.node for p in parts), tuple(counts)
+
+
+def decide_step_end(state: ClusterState, message: StepEnded, now: float) -> Answer:
+    job = current(state, message.job_id, message.run)
+    step = job.steps.get(message.step_id) if job is not None else None
+    if job is None or step is None or message.node not in step.open_nodes:
+        return []
+    return [
+        StepNodeEnded(
+            now, job.id, job.run, step.id, (message.node,), message.exit_code, message.exit_signal
+        )
+    ]

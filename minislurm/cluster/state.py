@@ -1,0 +1,197 @@
+"""The cluster's state: records, and what is derived from them for quick answers.
+
+Only `apply` changes it. Everything under "derived" can be rebuilt from the records (`rebuild`), and
+`check.check` holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from minislurm.cluster.queue import PendingQueue
+from minislurm.domain.configuration import Configuration, Partition
+from minislurm.domain.ids import JobId, NodeName, StepId
+from minislurm.domain.job import Dependency, DependencyKind, Job
+from minislurm.domain.node import Node, NodeSpec
+from minislurm.domain.states import JobState, PartitionState
+from minislurm.domain.topology import Topology
+
+
+@dataclass(slots=True)
+class ArraySummary:
+    """What became of an array's tasks, for dependencies on it and for `sbatch --wait`."""
+
+    id: JobId
+    #: Records of tasks that have left the common one and have not ended.
+    live: set[JobId] = field(default_factory=set)
+    highest_exit_code: int = 0
+    #: Final state by task id.
+    ended_tasks: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class RequestRecord:
+    """What a changing request led to; the same request id gets the same answer."""
+
+    request_id: str
+    time: float
+    job_id: JobId = JobId(0)
+    step_id: StepId = StepId(0)
+
+
+@dataclass(slots=True)
+class Touched:
+    """Records that differ from the stored snapshot. The store empties it."""
+
+    jobs: set[JobId] = field(default_factory=set)
+    nodes: set[NodeName] = field(default_factory=set)
+    arrays: set[JobId] = field(default_factory=set)
+    requests: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class ClusterState:
+    configuration: Configuration = Configuration()
+    #: The configuration as the journal has it (JSON).
+    configuration_text: str = ""
+    jobs: dict[JobId, Job] = field(default_factory=dict)
+    nodes: dict[NodeName, Node] = field(default_factory=dict)
+    arrays: dict[JobId, ArraySummary] = field(default_factory=dict)
+    partition_states: dict[str, PartitionState] = field(default_factory=dict)
+    requests: dict[str, RequestRecord] = field(default_factory=dict)
+    next_job_id: JobId = JobId(1)
+
+    # Derived.
+    topology: Topology = field(default_factory=Topology)
+    partitions: dict[str, Partition] = field(default_factory=dict)
+    partitions_of_node: dict[NodeName, tuple[str, ...]] = field(default_factory=dict)
+    #: Eligible pending jobs by request class.
+    queue: PendingQueue = field(default_factory=PendingQueue)
+    #: Jobs that hold nodes.
+    active: set[JobId] = field(default_factory=set)
+    #: Pending jobs by the job they depend on.
+    dependents: dict[JobId, set[JobId]] = field(default_factory=dict)
+    #: Pending jobs with --dependency=singleton.
+    singletons: set[JobId] = field(default_factory=set)
+    #: Ended jobs, oldest first (a requeued one leaves).
+    ended: dict[JobId, float] = field(default_factory=dict)
+    #: Records of detached tasks by (array, task).
+    tasks: dict[tuple[JobId, int], JobId] = field(default_factory=dict)
+    #: How many jobs use a stored script or environment.
+    blob_uses: dict[str, int] = field(default_factory=dict)
+    touched: Touched = field(default_factory=Touched)
+
+    def task_record(self, array_id: JobId, task_id: int) -> Job | None:
+        """The own record of an array's task, if it has left the common one."""
+        job_id = self.tasks.get((array_id, task_id))
+        return self.jobs[job_id] if job_id is not None else None
+
+    def array_rest(self, array_id: JobId) -> Job | None:
+        """The common record of the tasks that have not left it yet."""
+        job = self.jobs.get(array_id)
+        return job if job is not None and job.is_array_rest else None
+
+    def array_records(self, array_id: JobId) -> Iterator[Job]:
+        """All records of an array's tasks that are still remembered, the common one last."""
+        rest = self.array_rest(array_id)
+        summary = self.arrays.get(array_id)
+        if summary is not None:
+            for task_id in sorted({*summary.ended_tasks, *self._live_task_ids(summary)}):
+                record = self.task_record(array_id, task_id)
+                if record is not None:
+                    yield record
+        if rest is not None:
+            yield rest
+
+    def _live_task_ids(self, summary: ArraySummary) -> Iterator[int]:
+        for job_id in summary.live:
+            task_id = self.jobs[job_id].array_task_id
+            assert task_id is not None
+            yield task_id
+
+    def partition_state(self, name: str) -> PartitionState:
+        changed = self.partition_states.get(name)
+        return changed if changed is not None else self.partitions[name].state
+
+    def is_eligible(self, job: Job) -> bool:
+        """May the scheduler start it?"""
+        return job.state is JobState.PENDING and not job.held and job.eligible_time > 0
+
+    def configure(self, configuration: Configuration) -> None:
+        """Nodes and partitions as now declared. Records of nodes that are gone stay while jobs are on them."""
+        self.configuration = configuration
+        self.topology = Topology.of(configuration.topology)
+        self.partitions = {p.name: p for p in configuration.partitions}
+        declared = {spec.name: spec for spec in configuration.nodes}
+        for name, spec in declared.items():
+            self._declare(name, spec)
+        for name in [n for n, node in self.nodes.items() if n not in declared and not node.jobs]:
+            del self.nodes[name]
+            self.touched.nodes.add(name)
+        by_node: dict[NodeName, list[str]] = {name: [] for name in self.nodes}
+        for partition in configuration.partitions:
+            for name in partition.nodes:
+                by_node[name].append(partition.name)
+        self.partitions_of_node = {name: tuple(names) for name, names in by_node.items()}
+        self.next_job_id = max(self.next_job_id, JobId(configuration.limits.first_job_id))
+
+    def _declare(self, name: NodeName, spec: NodeSpec) -> None:
+        node = self.nodes.get(name)
+        if node is None:
+            self.nodes[name] = Node(spec)
+        else:
+            node.spec = spec
+        self.touched.nodes.add(name)
+
+    # Indexes. Called by `apply` whenever what they are made of has changed.
+
+    def index_job(self, job: Job) -> None:
+        """Takes a record into every index it belongs to."""
+        if self.is_eligible(job):
+            self.queue.add(job)
+        if job.state.holds_nodes:
+            self.active.add(job.id)
+        if job.state is JobState.PENDING:
+            for clause in job.dependencies:
+                self._index_dependency(job, clause)
+        if job.state.is_final:
+            self.ended[job.id] = job.end_time
+        if job.array_task_id is not None:
+            self.tasks[job.array_job_id, job.array_task_id] = job.id
+
+    def _index_dependency(self, job: Job, clause: Dependency) -> None:
+        if clause.kind is DependencyKind.SINGLETON:
+            self.singletons.add(job.id)
+        else:
+            self.dependents.setdefault(clause.job_id, set()).add(job.id)
+
+    def unindex_job(self, job: Job) -> None:
+        """Takes it out again, before a change or before it is forgotten."""
+        self.queue.discard(job.id)
+        self.active.discard(job.id)
+        self.ended.pop(job.id, None)
+        self.singletons.discard(job.id)
+        for clause in job.dependencies:
+            waiting = self.dependents.get(clause.job_id)
+            if waiting is not None:
+                waiting.discard(job.id)
+                if not waiting:
+                    del self.dependents[clause.job_id]
+        if job.array_task_id is not None:
+            self.tasks.pop((job.array_job_id, job.array_task_id), None)
+
+    def count_blobs(self, job: Job, change: int) -> None:
+        for name in (job.spec.script_hash, job.spec.environment_hash):
+            if name:
+                self.blob_uses[name] = self.blob_uses.get(name, 0) + change
+                if not self.blob_uses[name]:
+                    del self.blob_uses[name]
+
+    def rebuild(self, jobs: Iterable[Job]) -> None:
+        """Fills records and indexes from stored jobs; nodes and arrays are already there."""
+        for job in jobs:
+            self.jobs[job.id] = job
+            self.count_blobs(job, 1)
+        for job in sorted(self.jobs.values(), key=lambda j: j.end_time):
+            self.index_job(job)

@@ -1,0 +1,158 @@
+"""May this job be accepted, and as what record? Slurm's texts for what may not (golden errors)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from minislurm.cluster.events import Event, JobSubmitted
+from minislurm.cluster.messages import Caller, SubmitJob
+from minislurm.cluster.state import ClusterState
+from minislurm.domain.configuration import Partition
+from minislurm.domain.errors import Refusal, RefusalCode
+from minislurm.domain.ids import JobId
+from minislurm.domain.job import Job, JobSpec
+from minislurm.domain.node import Node
+from minislurm.domain.resources import ResourceRequest
+from minislurm.domain.states import PartitionState, Reason
+
+
+def decide_submission(state: ClusterState, message: SubmitJob, now: float) -> list[Event] | Refusal:
+    """A request id that was seen before is answered with the job it made then (no new event)."""
+    spec = message.spec
+    if message.request_id in state.requests:
+        return []
+    partition = _partition_of(state, spec)
+    if isinstance(partition, Refusal):
+        return partition
+    refusal = _refuse(state, spec, partition, message.caller)
+    if refusal is not None:
+        return refusal
+    spec = with_defaults(state, spec, partition)
+    return [JobSubmitted(now, record_of(state, spec, partition, now), message.request_id)]
+
+
+def _partition_of(state: ClusterState, spec: JobSpec) -> Partition | Refusal:
+    if not spec.partition:
+        default = state.configuration.default_partition
+        return default or Refusal(RefusalCode.INVALID_PARTITION, details=("No partition specified",))
+    found = state.partitions.get(spec.partition)
+    if found is None:
+        detail = f"invalid partition specified: {spec.partition}"
+        return Refusal(RefusalCode.INVALID_PARTITION, details=(detail,))
+    return found
+
+
+def _refuse(state: ClusterState, spec: JobSpec, partition: Partition, caller: Caller) -> Refusal | None:
+    limits = state.configuration.limits
+    if spec.user_id != caller.user_id and not caller.is_operator:
+        return Refusal(RefusalCode.ACCESS)
+    if state.partition_state(partition.name) in (PartitionState.DRAIN, PartitionState.INACTIVE):
+        return Refusal(RefusalCode.PARTITION_UNAVAILABLE)
+    if len(state.jobs) >= limits.max_job_count:
+        return Refusal(RefusalCode.TOO_MANY_JOBS)
+    if spec.is_array and (
+        len(spec.array_tasks) > limits.max_array_size or spec.array_tasks[-1] >= limits.max_array_size
+    ):
+        return Refusal(RefusalCode.INVALID_ARRAY)
+    if spec.priority is not None and not caller.is_operator:
+        return Refusal(RefusalCode.ACCESS)
+    if spec.nice < 0 and not caller.is_operator:
+        return Refusal(RefusalCode.ACCESS)
+    return check_request(state, spec.request, partition)
+
+
+def check_request(state: ClusterState, request: ResourceRequest, partition: Partition) -> Refusal | None:
+    """Refuses what no node of the partition could give even if it were empty.
+
+    More nodes than there are is no reason: such a job waits with PartitionNodeLimit, as in Slurm.
+    """
+    if request.nodes_min < 1:
+        return Refusal(RefusalCode.INVALID_NODE_COUNT)
+    for name in (*request.required_nodes, *request.excluded_nodes):
+        if name not in state.nodes:
+            return Refusal(RefusalCode.INVALID_NODE_NAME)
+    nodes = [state.nodes[name] for name in partition.nodes]
+    if any(not node.cpus for node in nodes):
+        return None  # what a node has is not known before it registers
+    cpus = max(request.cpus_per_task, request.cpus_per_node_min)
+    if cpus > max(node.cpus for node in nodes):
+        return Refusal(
+            RefusalCode.NODE_CONFIGURATION, details=("CPU count per node can not be satisfied",)
+        )
+    if not any(_has_memory(node, request) for node in nodes):
+        return Refusal(
+            RefusalCode.NODE_CONFIGURATION, details=("Memory specification can not be satisfied",)
+        )
+    if not any(_has_gpus(node, request) for node in nodes):
+        return Refusal(RefusalCode.NODE_CONFIGURATION)
+    return None
+
+
+def _has_memory(node: Node, request: ResourceRequest) -> bool:
+    least = max(
+        request.memory_per_node_mib,
+        request.memory_per_cpu_mib * request.cpus_per_task,
+        request.memory_per_gpu_mib * max(request.gpus_per_node, request.gpus_per_task),
+    )
+    return node.memory_mib >= least
+
+
+def _has_gpus(node: Node, request: ResourceRequest) -> bool:
+    least = max(request.gpus_per_node, request.gpus_per_task)
+    if request.gpus_total and request.nodes_max:
+        least = max(least, -(-request.gpus_total // request.nodes_max))
+    return node.gpus_of_type(request.gpu_type).bit_count() >= least
+
+
+def with_defaults(state: ClusterState, spec: JobSpec, partition: Partition) -> JobSpec:
+    """The specification with what the cluster and the partition decide where the user did not."""
+    request = spec.request
+    per_cpu = partition.default_memory_per_cpu_mib
+    if per_cpu is None:
+        per_cpu = state.configuration.jobs.default_memory_per_cpu_mib
+    asked = request.memory_per_node_mib or request.memory_per_cpu_mib or request.memory_per_gpu_mib
+    if per_cpu and not asked and spec.memory_per_node_mib is None:
+        request = replace(request, memory_per_cpu_mib=per_cpu)
+    return replace(
+        spec,
+        partition=partition.name,
+        request=request,
+        requeue=spec.requeue if spec.requeue is not None else state.configuration.jobs.requeue,
+    )
+
+
+def record_of(state: ClusterState, spec: JobSpec, partition: Partition, now: float) -> Job:
+    """The job as it enters the state; eligible at once where nothing holds it back."""
+    limit = spec.time_limit_s
+    if limit is None:
+        limit = partition.default_time_s if partition.default_time_s is not None else partition.max_time_s
+    waits = bool(spec.hold or spec.dependencies or spec.begin_time > now)
+    job_id = state.next_job_id
+    return Job(
+        id=job_id,
+        spec=spec,
+        submit_time=now,
+        array_job_id=job_id if spec.is_array else JobId(0),
+        pending_tasks=list(spec.array_tasks),
+        name=spec.name,
+        partition=partition.name,
+        time_limit_s=limit or 0.0,
+        nice=spec.nice,
+        priority=spec.priority,
+        comment=spec.comment,
+        array_limit=spec.array_limit,
+        begin_time=spec.begin_time,
+        held="user" if spec.hold else "",
+        dependencies=spec.dependencies,
+        requeue=bool(spec.requeue),
+        reason=_first_reason(spec, now),
+        eligible_time=0.0 if waits else now,
+    )
+
+
+def _first_reason(spec: JobSpec, now: float) -> Reason:
+    if spec.hold:
+        return Reason.HELD_USER
+    if spec.dependencies:
+        return Reason.DEPENDENCY
+    return Reason.BEGIN_TIME if spec.begin_time > now else Reason.NONE

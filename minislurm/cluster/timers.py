@@ -1,0 +1,53 @@
+"""Which moments matter to a job. Timers follow from the state, so none has to be kept: a restart asks again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from minislurm.cluster import dependencies
+from minislurm.cluster.effects import Effect, SetTimer
+from minislurm.cluster.eligibility import requeue_time
+from minislurm.cluster.messages import (
+    EligibilityDue,
+    PrepareTimeout,
+    SignalDue,
+    TimeLimitReached,
+)
+from minislurm.cluster.state import ClusterState
+from minislurm.domain.job import Job
+from minislurm.domain.states import JobState
+
+
+def all_timers(state: ClusterState, now: float) -> Iterator[Effect]:
+    """Every timer that the state calls for, after a restart."""
+    prepare_timeout_s = state.configuration.timers.prepare_timeout_s
+    for job in state.jobs.values():
+        if job.state is JobState.PENDING:
+            yield from pending_timers(state, job)
+        elif job.state is JobState.CONFIGURING:
+            # The nodes' time to answer starts anew: the controller may have been away for long.
+            yield SetTimer(now + prepare_timeout_s, PrepareTimeout(job.id, job.run))
+        elif job.state is JobState.RUNNING:
+            yield from run_timers(job)
+
+
+def pending_timers(state: ClusterState, job: Job) -> list[Effect]:
+    """When time alone may make the job eligible."""
+    if job.state is not JobState.PENDING or job.eligible_time or job.held:
+        return []
+    if job.dependencies:
+        due = [d for c in job.dependencies if (d := dependencies.due_time(state, c)) is not None]
+        return [SetTimer(time, EligibilityDue(job.id)) for time in due]
+    return [SetTimer(requeue_time(state, job), EligibilityDue(job.id))]
+
+
+def run_timers(job: Job) -> list[Effect]:
+    """The time limit of a run, and the --signal before it."""
+    if not job.time_limit_s or job.state is not JobState.RUNNING:
+        return []
+    end = job.expected_end_time
+    timers: list[Effect] = [SetTimer(end, TimeLimitReached(job.id, job.run))]
+    if job.spec.signal is not None and not job.signal_sent:
+        due = max(job.start_time, end - job.spec.signal.seconds_before)
+        timers.append(SetTimer(due, SignalDue(job.id, job.run)))
+    return timers

@@ -1,0 +1,152 @@
+"""Records to what squeue, sinfo and scontrol are shown."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from minislurm.cluster import dependencies
+from minislurm.cluster.state import ClusterState
+from minislurm.controller.scheduler import Scheduler
+from minislurm.domain import filenames
+from minislurm.domain.configuration import Partition
+from minislurm.domain.job import Job, JobSpec
+from minislurm.domain.node import Node
+from minislurm.domain.states import JobState, NodeState, Reason
+from minislurm.domain.views import JobQuery, JobView, NodeView, PartitionView
+
+
+def matching_jobs(state: ClusterState, query: JobQuery) -> list[Job]:
+    """Records that the query names; an array's id, or that of one of its tasks, names that array's."""
+    if not query.job_ids:
+        return [j for j in state.jobs.values() if query.include_ended or not j.state.is_final]
+    found: dict[int, Job] = {}
+    for job_id in query.job_ids:
+        job = state.jobs.get(job_id)
+        if job_id in state.arrays:
+            found.update({record.id: record for record in state.array_records(job_id)})
+        elif job is not None:
+            found[job.id] = job
+    return [j for j in found.values() if query.include_ended or not j.state.is_final]
+
+
+def job_view(state: ClusterState, scheduler: Scheduler, job: Job, now: float) -> JobView:
+    pending = job.state is JobState.PENDING
+    wait = scheduler.wait_of(job.id) if pending else None
+    reason = job.reason.value
+    if pending and job.reason is Reason.NONE and wait is not None:
+        reason = wait.reason.value
+    std_in, std_out, std_err = standard_streams(job)
+    states = _dependency_states(state, job, now) if job.dependencies else ()
+    return JobView(
+        job=job,
+        reason=reason,
+        priority=_priority(scheduler, job),
+        start_estimate=_start_estimate(job, wait.start_estimate if wait else 0.0),
+        planned_nodes=wait.planned_nodes if wait else (),
+        last_considered=scheduler.last_pass_time if pending else job.start_time,
+        dependency_states=states,
+        std_in=std_in,
+        std_out=std_out,
+        std_err=std_err,
+    )
+
+
+def _priority(scheduler: Scheduler, job: Job) -> int:
+    if job.held:
+        return 0
+    return job.priority if job.priority is not None else scheduler.plan.priorities.get(job.id, 1)
+
+
+def _start_estimate(job: Job, planned: float) -> float:
+    if job.state is not JobState.PENDING:
+        return job.start_time
+    return job.begin_time if not job.eligible_time and job.begin_time else planned
+
+
+def _dependency_states(state: ClusterState, job: Job, now: float) -> tuple[str, ...]:
+    return tuple(dependencies.judge(state, job, clause, now).value for clause in job.dependencies)
+
+
+def standard_streams(job: Job) -> tuple[str, str, str]:
+    """Absolute names of a batch job's stdin, stdout and stderr, as far as they are known before it runs."""
+    spec = job.spec
+    if not spec.is_batch:
+        return "", "", ""
+    fields = filenames.FilenameFields(
+        job_id=job.id,
+        user_name=spec.user_name,
+        job_name=job.name,
+        array_job_id=job.array_job_id,
+        array_task_id=job.array_task_id,
+        node=job.batch_host,
+        node_index=0 if job.allocation else None,
+        task=0,
+    )
+    default = filenames.DEFAULT_ARRAY_OUTPUT if spec.is_array else filenames.DEFAULT_OUTPUT
+    std_out = _absolute(spec, filenames.fill(spec.std_out or default, fields))
+    std_err = _absolute(spec, filenames.fill(spec.std_err, fields)) if spec.std_err else std_out
+    std_in = _absolute(spec, filenames.fill(spec.std_in, fields)) if spec.std_in else "/dev/null"
+    return std_in, std_out, std_err
+
+
+def _absolute(spec: JobSpec, name: str) -> str:
+    return name if name.startswith("/") else f"{spec.work_dir.rstrip('/')}/{name}"
+
+
+def node_view(state: ClusterState, node: Node) -> NodeView:
+    completing = any(state.jobs[job_id].state is JobState.COMPLETING for job_id in node.jobs)
+    address, pattern = state.topology.address(node.name)
+    return NodeView(
+        node=node,
+        partitions=state.partitions_of_node.get(node.name, ()),
+        state=display_state(node, completing),
+        topology_address=address,
+        topology_pattern=pattern,
+        completing=completing,
+    )
+
+
+def display_state(node: Node, completing: bool) -> str:
+    """Slurm's base state with its flags: ``MIXED``, ``IDLE+DRAIN``, ``DOWN*``; ``*``: not responding."""
+    if node.state is NodeState.UNKNOWN:
+        base = "UNKNOWN"
+    elif node.state is NodeState.DOWN:
+        base = "DOWN"
+    elif node.cpus and node.cpus_used.bit_count() >= node.cpus:
+        base = "ALLOCATED"
+    elif node.jobs:
+        base = "MIXED"
+    else:
+        base = "IDLE"
+    if completing:
+        base += "+COMPLETING"
+    if node.drained:
+        base += "+DRAIN"
+    silent = not node.responding and node.state is not NodeState.UNKNOWN
+    return base + ("*" if silent or node.state is NodeState.UNKNOWN else "")
+
+
+def partition_view(state: ClusterState, partition: Partition) -> PartitionView:
+    nodes = [state.nodes[name] for name in partition.nodes]
+    by_type: Counter[str] = Counter()
+    for node in nodes:
+        for group in node.gpus:
+            if group.type:
+                by_type[group.type] += group.count
+    return PartitionView(
+        name=partition.name,
+        nodes=partition.nodes,
+        default=partition.default,
+        state=state.partition_state(partition.name).value,
+        max_time_s=partition.max_time_s,
+        default_time_s=partition.default_time_s,
+        max_nodes=partition.max_nodes,
+        min_nodes=partition.min_nodes,
+        priority_tier=partition.priority_tier,
+        priority_job_factor=partition.priority_job_factor,
+        default_memory_per_cpu_mib=partition.default_memory_per_cpu_mib,
+        total_cpus=sum(node.cpus for node in nodes),
+        total_memory_mib=sum(node.memory_mib for node in nodes),
+        total_gpus=sum(node.gpu_count for node in nodes),
+        gpus_by_type=dict(by_type),
+    )

@@ -1,0 +1,75 @@
+"""Commands for node daemons, from effects to messages."""
+
+from __future__ import annotations
+
+import time
+
+from minislurm.cluster.effects import EndRun, ForgetRun, NodeCommand, PrepareRun, SignalRun, StartRun
+from minislurm.controller.blobs import split_environment
+from minislurm.controller.engine import Engine
+from minislurm.domain.exhaustive import assert_never
+from minislurm.domain.job import Job
+from minislurm.rpc import codec
+from minislurm.rpc.gen import node_pb2
+
+
+def command_message(engine: Engine, command: NodeCommand) -> node_pb2.Command | None:
+    """None: the command has lost its point meanwhile. Raises StoreError."""
+    match command:
+        case PrepareRun():
+            job = engine.state.jobs.get(command.job_id)
+            if job is None or job.run != command.run:
+                return None
+            return node_pb2.Command(prepare_run=_prepare(engine, job, command))
+        case StartRun():
+            return node_pb2.Command(
+                start_run=node_pb2.StartRun(job_id=command.job_id, run=command.run)
+            )
+        case EndRun():
+            return node_pb2.Command(
+                end_run=node_pb2.EndRun(
+                    job_id=command.job_id,
+                    run=command.run,
+                    cause=command.cause.value,
+                    time=time.time(),
+                    kill_wait_s=engine.configuration.timers.kill_wait_s,
+                    kill=command.kill,
+                )
+            )
+        case SignalRun():
+            return node_pb2.Command(
+                signal_run=node_pb2.SignalRun(
+                    job_id=command.job_id,
+                    run=command.run,
+                    signal=command.signal,
+                    step_id=command.step_id,
+                    full=command.full,
+                    continue_first=command.continue_first,
+                )
+            )
+        case ForgetRun():
+            return node_pb2.Command(
+                forget_run=node_pb2.ForgetRun(job_id=command.job_id, run=command.run)
+            )
+        case _:
+            assert_never(command)
+
+
+def _prepare(engine: Engine, job: Job, command: PrepareRun) -> node_pb2.PrepareRun:
+    cluster = engine.configuration.cluster
+    address, pattern = engine.state.topology.address(command.node)
+    message = node_pb2.PrepareRun(
+        job_id=job.id,
+        run=job.run,
+        script=engine.blob(job.spec.script_hash),
+        environment=split_environment(engine.blob(job.spec.environment_hash)),
+        start=command.start,
+        restart_reason=job.restart_reason,
+        topology_address=address,
+        topology_pattern=pattern,
+        controller_address=f"{cluster.controller_host}:{cluster.controller_port}",
+        kill_wait_s=engine.configuration.timers.kill_wait_s,
+    )
+    codec.fill(message.job, job)
+    return message
+

@@ -1,0 +1,106 @@
+"""The state to stored records and back. Specifications shared by many jobs are decoded once."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from minislurm.cluster.apply import apply
+from minislurm.cluster.state import ArraySummary, ClusterState, RequestRecord
+from minislurm.controller.journal_format import decode
+from minislurm.controller.store import Snapshot, Store
+from minislurm.domain import configuration_file
+from minislurm.domain.ids import JobId
+from minislurm.domain.job import Job, JobSpec
+from minislurm.domain.node import Node
+from minislurm.domain.states import PartitionState
+from minislurm.rpc import codec
+from minislurm.rpc.gen import common_pb2, journal_pb2
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def changed_records(state: ClusterState, seq: int, unused_blobs: list[str]) -> Snapshot:
+    """Encodes what has been touched since the last snapshot, true as of event `seq`; empties the list."""
+    snapshot = Snapshot(seq, unused_blobs=unused_blobs)
+    touched = state.touched
+    snapshot.records += _take("job", touched.jobs, state.jobs)
+    snapshot.records += _take("node", touched.nodes, state.nodes)
+    snapshot.records += _take("array", touched.arrays, state.arrays)
+    snapshot.records += _take("request", touched.requests, state.requests)
+    header = journal_pb2.StateHeader(
+        next_job_id=state.next_job_id,
+        configuration=state.configuration_text,
+        partition_states={name: value.value for name, value in state.partition_states.items()},
+    )
+    snapshot.records.append(("header", "", header.SerializeToString()))
+    return snapshot
+
+
+def _take(kind: str, keys: set[K], table: dict[K, V]) -> list[tuple[str, str, bytes | None]]:
+    records: list[tuple[str, str, bytes | None]] = []
+    for key in keys:
+        record = table.get(key)
+        payload = codec.to_proto(record).SerializeToString() if record is not None else None
+        records.append((kind, str(key), payload))
+    keys.clear()
+    return records
+
+
+def load(store: Store) -> tuple[ClusterState, int]:
+    """The state as of the last event in the store, and that event's number."""
+    state = load_snapshot(store)
+    seq = store.snapshot_seq
+    for number, payload in store.events(seq):
+        try:
+            event = decode(payload)
+        except ValueError as error:
+            raise ValueError(f"{store.path}: event {number}: {error}") from error
+        apply(state, event)
+        seq = number
+    return state, seq
+
+
+def load_snapshot(store: Store) -> ClusterState:
+    state = ClusterState()
+    header = journal_pb2.StateHeader()
+    for _, payload in store.records("header"):
+        header.ParseFromString(payload)
+    for _, payload in store.records("node"):
+        node = codec.from_proto(Node, common_pb2.Node.FromString(payload))
+        state.nodes[node.name] = node
+    for _, payload in store.records("array"):
+        summary = codec.from_proto(ArraySummary, journal_pb2.ArraySummary.FromString(payload))
+        state.arrays[summary.id] = summary
+    for _, payload in store.records("request"):
+        request = codec.from_proto(RequestRecord, journal_pb2.RequestRecord.FromString(payload))
+        state.requests[request.request_id] = request
+    state.partition_states = {k: PartitionState(v) for k, v in header.partition_states.items()}
+    if header.configuration:
+        state.configure(configuration_file.from_json(header.configuration))
+        state.configuration_text = header.configuration
+    state.next_job_id = JobId(max(header.next_job_id, state.next_job_id))
+    specs = _SpecCache()
+    state.rebuild([specs.job(payload) for _, payload in store.records("job")])
+    state.touched.jobs.clear()
+    state.touched.nodes.clear()
+    return state
+
+
+class _SpecCache:
+    """Ten thousand jobs of one array, or of one loop, have one specification between them."""
+
+    def __init__(self) -> None:
+        self._specs: dict[bytes, JobSpec] = {}
+
+    def job(self, payload: bytes) -> Job:
+        message = common_pb2.Job()
+        message.ParseFromString(payload)
+        data = message.spec.SerializeToString()
+        spec = self._specs.get(data)
+        if spec is None:
+            spec = self._specs[data] = codec.from_proto(JobSpec, message.spec)
+        message.ClearField("spec")
+        job = codec.from_proto(Job, message)
+        job.spec = spec
+        return job

@@ -1,0 +1,351 @@
+"""The gRPC service for commands: thin. Who calls, one message to the core, an answer once it is durable."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+
+import grpc
+
+from minislurm.cluster.messages import (
+    Caller,
+    CancelJob,
+    CreateStep,
+    EndAllocation,
+    HoldJob,
+    Message,
+    ReleaseJob,
+    RememberRequest,
+    RequeueJob,
+    SignalJob,
+    SubmitJob,
+    UpdateJob,
+    UpdateNode,
+    UpdatePartition,
+)
+from minislurm.controller import answers
+from minislurm.controller.configuration_answer import configuration_values
+from minislurm.controller.engine import Engine
+from minislurm.controller.estimate import test_submission
+from minislurm.controller.scheduler import Scheduler
+from minislurm.controller.submissions import prepare_submission
+from minislurm.controller.watchers import Watchers
+from minislurm.domain import version
+from minislurm.domain.errors import AccessDenied, MinislurmError, Refusal, RefusalCode
+from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
+from minislurm.domain.job import JobSpec
+from minislurm.domain.states import PartitionState
+from minislurm.domain.views import JobChanges, JobQuery, JobTarget, StepGrant, StepNode, StepRequest
+from minislurm.rpc import auth, codec, status
+from minislurm.rpc.gen import controller_pb2, controller_pb2_grpc
+
+_CHUNK = 500
+_STEP_CREDENTIAL_LIFETIME_S = 600.0
+T = TypeVar("T")
+
+
+def _answers_errors(method: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
+    """Turns what the user did wrong into a gRPC status (rpc/status.py)."""
+
+    @functools.wraps(method)
+    async def wrapped(self: Any, request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> T:
+        try:
+            return await method(self, request, context)
+        except MinislurmError as error:
+            await status.abort(context, error)
+            raise AssertionError("unreachable") from error
+
+    return wrapped
+
+
+class ControllerService(controller_pb2_grpc.ControllerServicer):
+    def __init__(
+        self, engine: Engine, scheduler: Scheduler, watchers: Watchers, key: bytes, verifier: auth.Verifier
+    ) -> None:
+        self._engine = engine
+        self._scheduler = scheduler
+        self._watchers = watchers
+        self._key = key
+        self._verifier = verifier
+        self._own_user_id = os.getuid()
+        self._host = socket.gethostname().split(".")[0]
+
+    def _caller(self, context: grpc.aio.ServicerContext[Any, Any]) -> Caller:
+        token = status.bearer_token(context.invocation_metadata())
+        if not token:
+            raise AccessDenied("no credential")
+        person = self._verifier.verify_user(token)
+        return Caller(person.user_id, person.user_id in (0, self._own_user_id))
+
+    @_answers_errors
+    async def Ping(self, request: Any, context: Any) -> Any:
+        self._caller(context)
+        return controller_pb2.PingReply(
+            host=self._host,
+            cluster=self._engine.configuration.cluster.name,
+            now=time.time(),
+            start_time=self._engine.start_time,
+            version=version.VERSION,
+            events=self._engine.journal.seq,
+            pid=os.getpid(),
+        )
+
+    # Submitting
+
+    @_answers_errors
+    async def Submit(self, request: Any, context: Any) -> Any:
+        job_id = await self._submit(request, self._caller(context))
+        return controller_pb2.SubmitReply(job_id=job_id)
+
+    async def _submit(self, request: Any, caller: Caller) -> JobId:
+        spec = self._specification(request)
+        await self._engine.act(SubmitJob(spec, caller, request.request_id))
+        return self._engine.state.requests[request.request_id].job_id
+
+    def _specification(self, request: Any) -> JobSpec:
+        if not request.request_id:
+            raise Refusal(RefusalCode.NOT_SUPPORTED, details=("a submission needs a request id",))
+        submission = request.submission
+        spec = codec.from_proto(JobSpec, submission.spec)
+        return prepare_submission(self._engine, spec, submission.script, submission.environment)
+
+    async def SubmitStream(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+        """Takes as many as come while one transaction is written; answers in order."""
+        try:
+            caller = self._caller(context)
+        except MinislurmError as error:
+            await status.abort(context, error)
+        waiting: asyncio.Queue[asyncio.Task[Any] | None] = asyncio.Queue(maxsize=1000)
+
+        async def read() -> None:
+            async for request in requests:
+                await waiting.put(asyncio.ensure_future(self._stream_reply(request, caller)))
+            await waiting.put(None)
+
+        reader = asyncio.ensure_future(read())
+        try:
+            while (task := await waiting.get()) is not None:
+                yield await task
+        finally:
+            reader.cancel()
+
+    async def _stream_reply(self, request: Any, caller: Caller) -> Any:
+        try:
+            return controller_pb2.SubmitReply(job_id=await self._submit(request, caller))
+        except Refusal as refusal:
+            return controller_pb2.SubmitReply(refused=status.refused_message(refusal))
+
+    @_answers_errors
+    async def TestOnly(self, request: Any, context: Any) -> Any:
+        spec = codec.from_proto(JobSpec, request.submission.spec)
+        return codec.to_proto(test_submission(self._engine.state, spec, self._caller(context), time.time()))
+
+    # Acting on jobs
+
+    async def _act_on_each(
+        self, request: Any, make: Callable[[JobTarget], Message]
+    ) -> controller_pb2.ActReply:
+        """One unknown id does not spoil the others; the same request id does nothing again."""
+        reply = controller_pb2.ActReply()
+        repeated = request.request_id in self._engine.state.requests
+        for item in request.targets:
+            outcome = reply.outcomes.add()
+            outcome.target.CopyFrom(item)
+            if repeated:
+                continue
+            try:
+                await self._engine.act(make(_target(item)))
+            except Refusal as refusal:
+                outcome.refused.CopyFrom(status.refused_message(refusal))
+        await self._engine.act(RememberRequest(request.request_id))
+        return reply
+
+    @_answers_errors
+    async def Cancel(self, request: Any, context: Any) -> Any:
+        caller = self._caller(context)
+
+        def make(target: JobTarget) -> Message:
+            if request.signal:
+                return SignalJob(target, caller, request.signal, request.batch_only, request.full)
+            if target.step_id is not None:
+                return SignalJob(target, caller, 9)
+            return CancelJob(target, caller, request.batch_only)
+
+        return await self._act_on_each(request, make)
+
+    @_answers_errors
+    async def Hold(self, request: Any, context: Any) -> Any:
+        caller = self._caller(context)
+        return await self._act_on_each(request, lambda target: HoldJob(target, caller, request.by_user))
+
+    @_answers_errors
+    async def Release(self, request: Any, context: Any) -> Any:
+        caller = self._caller(context)
+        return await self._act_on_each(request, lambda target: ReleaseJob(target, caller))
+
+    @_answers_errors
+    async def Requeue(self, request: Any, context: Any) -> Any:
+        caller = self._caller(context)
+        return await self._act_on_each(request, lambda target: RequeueJob(target, caller, request.hold))
+
+    @_answers_errors
+    async def UpdateJob(self, request: Any, context: Any) -> Any:
+        caller = self._caller(context)
+        changes = codec.from_proto(JobChanges, request.changes)
+        return await self._act_on_each(request, lambda target: UpdateJob(target, caller, changes))
+
+    @_answers_errors
+    async def UpdateNode(self, request: Any, context: Any) -> Any:
+        caller = self._caller(context)
+        state = request.state if request.HasField("state") else None
+        reason = request.reason if request.HasField("reason") else None
+        if request.HasField("weight"):
+            raise Refusal(RefusalCode.NOT_SUPPORTED)
+        for name in request.nodes:
+            await self._engine.act(UpdateNode(NodeName(name), caller, state, reason))
+        return controller_pb2.ActReply()
+
+    @_answers_errors
+    async def UpdatePartition(self, request: Any, context: Any) -> Any:
+        state = PartitionState.__members__.get(request.state)
+        if state is None:
+            raise Refusal(RefusalCode.NOT_SUPPORTED)
+        await self._engine.act(UpdatePartition(request.name, self._caller(context), state))
+        return controller_pb2.ActReply()
+
+    # Asking
+
+    async def ListJobs(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        """In chunks, giving way between them."""
+        try:
+            self._caller(context)
+        except MinislurmError as error:
+            await status.abort(context, error)
+        query = codec.from_proto(JobQuery, request)
+        jobs = answers.matching_jobs(self._engine.state, query)
+        yield controller_pb2.JobsChunk(now=time.time())
+        for first in range(0, len(jobs), _CHUNK):
+            yield self._chunk(jobs[first : first + _CHUNK])
+            await asyncio.sleep(0)
+
+    def _chunk(self, jobs: list[Any]) -> controller_pb2.JobsChunk:
+        now = time.time()
+        chunk = controller_pb2.JobsChunk(now=now)
+        index_of: dict[int, int] = {}
+        for job in jobs:
+            index = index_of.get(id(job.spec))
+            if index is None:
+                index = index_of[id(job.spec)] = len(index_of)
+                codec.fill(chunk.specs.add(), job.spec)
+            chunk.spec_of.append(index)
+            view = answers.job_view(self._engine.state, self._scheduler, job, now)
+            codec.fill_without(chunk.jobs.add(), view, "job")
+            codec.fill_without(chunk.jobs[-1].job, job, "spec")
+        return chunk
+
+    @_answers_errors
+    async def ListNodes(self, request: Any, context: Any) -> Any:
+        self._caller(context)
+        reply = controller_pb2.NodesReply()
+        for node in self._engine.state.nodes.values():
+            codec.fill(reply.nodes.add(), answers.node_view(self._engine.state, node))
+        return reply
+
+    @_answers_errors
+    async def ListPartitions(self, request: Any, context: Any) -> Any:
+        self._caller(context)
+        reply = controller_pb2.PartitionsReply()
+        for partition in self._engine.state.partitions.values():
+            codec.fill(reply.partitions.add(), answers.partition_view(self._engine.state, partition))
+        return reply
+
+    @_answers_errors
+    async def ShowConfiguration(self, request: Any, context: Any) -> Any:
+        self._caller(context)
+        state = self._engine.state
+        return controller_pb2.ConfigurationReply(
+            values=configuration_values(self._engine.configuration, state, self._host),
+            boot_time=self._engine.start_time,
+            next_job_id=state.next_job_id,
+        )
+
+    # Watching, and allocations without a script
+
+    async def WatchJob(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        try:
+            self._caller(context)
+            async for view in self._watchers.views(JobId(request.job_id)):
+                yield codec.to_proto(view)
+        except MinislurmError as error:
+            await status.abort(context, error)
+
+    async def HoldAllocation(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        """Ends the allocation, after a grace, if the client goes without having let it go."""
+        job_id = JobId(request.job_id)
+        try:
+            caller = self._caller(context)
+            self._watchers.client_came(job_id)
+            try:
+                async for view in self._watchers.views(job_id):
+                    yield codec.to_proto(view)
+            finally:
+                self._watchers.client_went(job_id, caller)
+        except MinislurmError as error:
+            await status.abort(context, error)
+
+    @_answers_errors
+    async def EndAllocation(self, request: Any, context: Any) -> Any:
+        message = EndAllocation(
+            JobId(request.job_id), self._caller(context), request.exit_code, request.exit_signal
+        )
+        await self._engine.act(message)
+        return controller_pb2.ActReply()
+
+    @_answers_errors
+    async def CreateStep(self, request: Any, context: Any) -> Any:
+        caller = self._caller(context)
+        step_request = codec.from_proto(StepRequest, request.request)
+        await self._engine.act(CreateStep(step_request, caller, request.request_id))
+        record = self._engine.state.requests[request.request_id]
+        return codec.to_proto(self._grant(record.job_id, record.step_id, step_request))
+
+    def _grant(self, job_id: JobId, step_id: StepId, request: StepRequest) -> StepGrant:
+        job = self._engine.state.jobs[job_id]
+        step = job.steps.get(step_id)
+        if step is None:
+            raise Refusal(RefusalCode.EXPIRED, job_id=job_id)
+        nodes: list[StepNode] = []
+        first = 0
+        for name, count in zip(step.nodes, step.tasks_per_node, strict=True):
+            facts = self._engine.state.nodes[name].facts
+            address = self._engine.state.nodes[name].spec.address or facts.address
+            nodes.append(StepNode(name, address, facts.step_port, tuple(range(first, first + count))))
+            first += count
+        credential = auth.step_token(
+            self._key,
+            self._engine.configuration.cluster.name,
+            auth.StepCredential(job_id, job.run, step_id, job.spec.user_id),
+            _STEP_CREDENTIAL_LIFETIME_S,
+        )
+        return StepGrant(
+            job_id=job_id,
+            step_id=step_id,
+            run=RunNumber(job.run),
+            nodes=tuple(nodes),
+            credential=credential,
+            job=job,
+            allocation=job.allocation,
+            cpus_per_task=request.cpus_per_task,
+        )
+
+
+def _target(item: Any) -> JobTarget:
+    step_id = StepId(item.step_id) if item.HasField("step_id") else None
+    return JobTarget(JobId(item.job_id), tuple(item.tasks), step_id)
+
+

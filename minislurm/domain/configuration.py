@@ -1,0 +1,191 @@
+"""The configuration: every key there is, its type, its default. `configuration_file` reads it from TOML.
+
+Keys stand in the file as `[section] key`; field names are the keys. Units last: `_s` seconds (fractions
+allowed), `_mib` mebibytes. `etc/minislurm.toml` explains each key to its user.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from minislurm.domain.ids import NodeName
+from minislurm.domain.node import NodeSpec
+from minislurm.domain.states import PartitionState
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSection:
+    name: str = "cluster"
+    controller_host: str = "127.0.0.1"
+    controller_port: int = 6817
+    #: Journal, key, generated files. The controller's own; clients need only what they can read.
+    state_dir: str = "/var/lib/minislurm"
+
+
+@dataclass(frozen=True, slots=True)
+class AuthSection:
+    #: Signs every credential; mode 0600. "": `state_dir`/auth.key
+    key_file: str = ""
+    #: Where the host's agent listens; "": `state_dir`/run/agent.sock
+    agent_socket: str = ""
+    token_lifetime_s: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimersSection:
+    heartbeat_interval_s: float = 5.0
+    #: Silence after which a node is not offered new work.
+    node_suspect_s: float = 12.0
+    #: Silence after which a node is DOWN and its runs are lost.
+    node_timeout_s: float = 60.0
+    #: All nodes of a gang must have answered PREPARE by then.
+    prepare_timeout_s: float = 20.0
+    #: Between SIGTERM and SIGKILL.
+    kill_wait_s: float = 30.0
+    #: A requeued job is eligible again after this.
+    requeue_delay_s: float = 0.0
+    #: Ended jobs stay visible at least so long.
+    min_job_age_s: float = 300.0
+    #: A request id is remembered so long.
+    request_memory_s: float = 3600.0
+    #: An srun or salloc that the controller no longer hears from loses its allocation after this.
+    client_grace_s: float = 10.0
+    #: A command tries so long to reach the controller.
+    connect_timeout_s: float = 1.5
+    #: A call that got no answer in this time is tried again by the client, with the same request id.
+    call_timeout_s: float = 30.0
+    #: A node whose daemon lost the controller tries to connect again after this.
+    reconnect_interval_s: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class JournalSection:
+    #: Everything that arrives within this time shares one transaction.
+    group_commit_s: float = 0.0
+    #: The journal is folded into the snapshot after so many events.
+    snapshot_every_events: int = 1000
+    #: Events kept behind the snapshot, for `minislurm replay`.
+    keep_events: int = 20000
+    #: While the store cannot be written it is tried again after this.
+    retry_interval_s: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSection:
+    #: A pass starts so long after the change that calls for it.
+    batching_delay_s: float = 0.002
+    #: "easy" or "off"
+    backfill: str = "easy"
+    #: So many blocked requests are looked at behind the head of the queue.
+    backfill_depth: int = 1000
+    #: "binpack" or "spread"
+    placement: str = "binpack"
+    #: A pass gives way to client calls after so long.
+    yield_after_s: float = 0.004
+    priority_weight_age: int = 1000
+    priority_weight_job_size: int = 0
+    priority_weight_partition: int = 1000
+    priority_max_age_s: float = 7 * 86400.0
+    priority_favor_small: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsSection:
+    max_job_count: int = 100_000
+    max_array_size: int = 20_001
+    first_job_id: int = 1
+    max_step_count: int = 40_000
+    max_script_bytes: int = 4 * 1024 * 1024
+    max_environment_bytes: int = 2 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class JobsSection:
+    #: Jobs may be requeued unless they say --no-requeue.
+    requeue: bool = True
+    #: Memory of a job that asks for none: MiB for each CPU; 0: not accounted.
+    default_memory_per_cpu_mib: int = 0
+    kill_on_invalid_dependency: bool = False
+    #: Octal, as a string. Mode of output files that a run creates.
+    output_file_mode: str = "0600"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSection:
+    """What node daemons need; `{node}` stands for the node's name."""
+
+    spool_dir: str = "/var/spool/minislurm/{node}"
+    #: The step service listens here; 0: any free port.
+    step_port: int = 0
+    step_host: str = "127.0.0.1"
+    #: "auto", "cgroup" or "process"
+    tracking: str = "auto"
+    #: "auto", "nvml" or "none"
+    gpu_probe: str = "auto"
+    #: Programs run as root on each node before a run starts and after it ended; "" for none.
+    prolog: str = ""
+    epilog: str = ""
+    prolog_timeout_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    name: str
+    nodes: tuple[NodeName, ...] = ()
+    default: bool = False
+    state: PartitionState = PartitionState.UP
+    #: None: no limit.
+    max_time_s: float | None = None
+    #: None: `max_time_s`.
+    default_time_s: float | None = None
+    max_nodes: int | None = None
+    min_nodes: int = 1
+    #: Jobs of a higher tier are considered first, whatever their priority.
+    priority_tier: int = 1
+    priority_job_factor: int = 1
+    default_memory_per_cpu_mib: int | None = None
+    #: "": the scheduler's.
+    placement: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DomainSpec:
+    """One domain of the topology tree: a rack, a block, a zone. Leaves hold nodes."""
+
+    name: str
+    level: str = "rack"
+    #: Name of the domain above; "" at the top.
+    parent: str = ""
+    nodes: tuple[NodeName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    cluster: ClusterSection = ClusterSection()
+    auth: AuthSection = AuthSection()
+    timers: TimersSection = TimersSection()
+    journal: JournalSection = JournalSection()
+    scheduler: SchedulerSection = SchedulerSection()
+    limits: LimitsSection = LimitsSection()
+    jobs: JobsSection = JobsSection()
+    node: NodeSection = NodeSection()
+    nodes: tuple[NodeSpec, ...] = ()
+    partitions: tuple[Partition, ...] = ()
+    topology: tuple[DomainSpec, ...] = ()
+    #: The file it came from; "" for none.
+    path: str = field(default="", compare=False)
+
+    def partition(self, name: str) -> Partition | None:
+        return next((p for p in self.partitions if p.name == name), None)
+
+    @property
+    def default_partition(self) -> Partition | None:
+        return next((p for p in self.partitions if p.default), None)
+
+    @property
+    def key_file(self) -> str:
+        return self.auth.key_file or f"{self.cluster.state_dir}/auth.key"
+
+    @property
+    def agent_socket(self) -> str:
+        return self.auth.agent_socket or f"{self.cluster.state_dir}/run/agent.sock"

@@ -1,0 +1,41 @@
+"""Identifiers. One type per kind, so that mypy keeps a job id out of a step id's place."""
+
+from __future__ import annotations
+
+from typing import NewType
+
+JobId = NewType("JobId", int)
+StepId = NewType("StepId", int)
+NodeName = NewType("NodeName", str)
+
+#: One attempt of a job. The first is 1; each requeue starts the next. 0: it never ran.
+RunNumber = NewType("RunNumber", int)
+
+#: The step that is the batch script itself; shown as ``12.batch``.
+BATCH_STEP = StepId(-1)
+
+#: A set of small indexes (CPUs or GPUs of one node), bit i for index i.
+Bitmap = NewType("Bitmap", int)
+
+
+def bitmap_of(indexes: list[int] | tuple[int, ...] | range) -> Bitmap:
+    value = 0
+    for index in indexes:
+        value |= 1 << index
+    return Bitmap(value)
+
+
+def indexes_of(bitmap: int) -> tuple[int, ...]:
+    """The set's members, ascending."""
+    return tuple(i for i in range(bitmap.bit_length()) if bitmap >> i & 1)
+
+
+def lowest_bits(bitmap: int, count: int) -> Bitmap:
+    """The `count` lowest members of the set; it must have that many."""
+    taken = 0
+    for _ in range(count):
+        bit = bitmap & -bitmap
+        assert bit, "the set has fewer members than asked for"
+        taken |= bit
+        bitmap ^= bit
+    return Bitmap(taken)

@@ -1,0 +1,259 @@
+"""Jobs: what was asked (`JobSpec`, frozen), what became of it (`Job`, a record in the state)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from minislurm.domain.ids import BATCH_STEP, JobId, NodeName, RunNumber, StepId
+from minislurm.domain.resources import NodeAllocation, ResourceRequest
+from minislurm.domain.states import JobState, Reason
+
+
+class DependencyKind(Enum):
+    AFTER = "after"
+    AFTER_ANY = "afterany"
+    AFTER_OK = "afterok"
+    AFTER_NOT_OK = "afternotok"
+    AFTER_CORR = "aftercorr"
+    SINGLETON = "singleton"
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """One clause. `job_id` 0 for singleton; `task_id` None: the whole array. `delay_s`: ``after:ID+minutes``."""
+
+    kind: DependencyKind
+    job_id: JobId = JobId(0)
+    task_id: int | None = None
+    delay_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SignalBeforeEnd:
+    """``--signal=[B:]SIG[@S]``: sent `seconds_before` the time limit."""
+
+    signal: int
+    seconds_before: float = 60.0
+    #: To the batch shell alone; otherwise to the tasks of all steps and never to the shell.
+    batch_shell_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """A submission, immutable, shared by all tasks of an array and all runs.
+
+    Options that change what a script sees in its environment are kept as given: None means not given.
+    `request` is the scheduler's reading of the same options.
+    """
+
+    name: str
+    user_id: int
+    group_id: int
+    user_name: str
+    group_name: str
+    partition: str
+    work_dir: str
+    request: ResourceRequest
+    account: str = ""
+    qos: str = ""
+
+    #: Batch jobs have a script, stored apart under its SHA-256 (hex). Allocations (srun, salloc) have none.
+    is_batch: bool = False
+    script_hash: str = ""
+    script_arguments: tuple[str, ...] = ()
+    #: The submitter's environment for the script, stored apart under its SHA-256; "" for none.
+    environment_hash: str = ""
+    #: What `scontrol show job` prints as Command; "" for --wrap and stdin.
+    command: str = ""
+    #: Output patterns as given, "" for the default (slurm-%j.out, slurm-%A_%a.out).
+    std_in: str = ""
+    std_out: str = ""
+    std_err: str = ""
+    #: None: truncate on the first run and on a user's requeue, append otherwise (slurm-contract.md, 7).
+    open_mode_append: bool | None = None
+    #: File mode of output files that the run creates.
+    output_mode: int = 0o600
+    umask: int = 0o022
+    submit_host: str = ""
+    submit_pid: int = 0
+
+    # As given on the command line; conditional SLURM_* variables depend on None or not.
+    nodes_given: bool = False
+    tasks: int | None = None
+    tasks_per_node: int | None = None
+    cpus_per_task: int | None = None
+    cpus_per_gpu: int | None = None
+    memory_per_node_mib: int | None = None
+    memory_per_cpu_mib: int | None = None
+    memory_per_gpu_mib: int | None = None
+    gpus: str = ""
+    gpus_per_node: str = ""
+    gpus_per_task: str = ""
+    gres: str = ""
+    #: "" for none, "node" or "user" as given to --exclusive.
+    exclusive: str = ""
+    constraint: str = ""
+    required_nodes: str = ""
+    excluded_nodes: str = ""
+
+    #: None: the partition's default.
+    time_limit_s: float | None = None
+    #: 0: at once.
+    begin_time: float = 0.0
+    dependencies: tuple[Dependency, ...] = ()
+    #: Clauses joined by ``?``: any one is enough.
+    dependency_any: bool = False
+    #: None: the cluster's setting (off).
+    kill_on_invalid_dependency: bool | None = None
+    #: Task ids of a job array, ascending; empty for a plain job.
+    array_tasks: tuple[int, ...] = ()
+    #: ``%m``: so many tasks at a time; 0 for no limit.
+    array_limit: int = 0
+    signal: SignalBeforeEnd | None = None
+    #: None: the cluster's default.
+    requeue: bool | None = None
+    hold: bool = False
+    nice: int = 0
+    priority: int | None = None
+    comment: str = ""
+    #: A label for accounting (``--wckey``).
+    wckey: str = ""
+
+    @property
+    def is_array(self) -> bool:
+        return bool(self.array_tasks)
+
+
+class EndCause(Enum):
+    """Why a run is being ended. Decides the final state, and what is written into the job's output."""
+
+    EXIT = "exit"  # the batch script ended, or the allocation's owner let it go
+    CANCEL = "cancel"
+    TIME_LIMIT = "time_limit"
+    REQUEUE = "requeue"
+    NODE_FAIL = "node_fail"
+    LAUNCH_FAILURE = "launch_failure"  # PREPARE failed somewhere: back to PENDING without that node
+    BATCH_KILLED = "batch_killed"  # scancel -b without a signal
+
+
+@dataclass(slots=True)
+class Step:
+    """A step of a run. Ended steps leave the record when the run ends."""
+
+    id: StepId
+    name: str = ""
+    nodes: tuple[NodeName, ...] = ()
+    tasks: int = 1
+    tasks_per_node: tuple[int, ...] = ()
+    start_time: float = 0.0
+    end_time: float = 0.0
+    state: JobState = JobState.RUNNING
+    exit_code: int = 0
+    exit_signal: int = 0
+    #: Nodes that have not yet reported the step's end.
+    open_nodes: tuple[NodeName, ...] = ()
+    time_limit_s: float | None = None
+
+    @property
+    def is_batch(self) -> bool:
+        return self.id == BATCH_STEP
+
+
+@dataclass(slots=True)
+class Job:
+    """One job or one task of an array. An array's tasks that never differed share the record of the array:
+    then `pending_tasks` lists them, `array_task_id` is None, and `id` is the array's id."""
+
+    id: JobId
+    spec: JobSpec
+    submit_time: float = 0.0
+    state: JobState = JobState.PENDING
+    #: Number of the current run, or of the last one; 0 before the first.
+    run: RunNumber = RunNumber(0)
+    array_job_id: JobId = JobId(0)
+    array_task_id: int | None = None
+    #: Ascending. Empty unless this is the record of an array's undivided rest.
+    pending_tasks: list[int] = field(default_factory=list)
+
+    # Current values of what `scontrol update` may change.
+    name: str = ""
+    partition: str = ""
+    time_limit_s: float = 0.0  # 0: none
+    nice: int = 0
+    comment: str = ""
+    array_limit: int = 0
+    begin_time: float = 0.0
+    #: Set by `scontrol update Priority=`; None: computed.
+    priority: int | None = None
+    #: "" not held, "user" or "admin".
+    held: str = ""
+    dependencies: tuple[Dependency, ...] = ()
+    requeue: bool = True
+    #: Replaces the specification's request after an update; None: as submitted.
+    changed_request: ResourceRequest | None = None
+    #: Nodes on which a launch of this job failed.
+    avoided_nodes: tuple[NodeName, ...] = ()
+
+    #: Why it waits (set with `held`, after a failed launch …) or how it ended; NONE: see the scheduler.
+    reason: Reason = Reason.NONE
+    eligible_time: float = 0.0  # 0: not yet
+    start_time: float = 0.0  # 0: not yet
+    end_time: float = 0.0  # 0: not yet
+    allocation: tuple[NodeAllocation, ...] = ()
+    #: Nodes that have answered PREPARE in this run.
+    prepared_nodes: tuple[NodeName, ...] = ()
+    #: While COMPLETING: nodes that have not yet said that nothing of the run is left on them.
+    open_nodes: tuple[NodeName, ...] = ()
+    #: While COMPLETING and after: why, and the final state.
+    end_cause: EndCause | None = None
+    end_state: JobState | None = None
+    #: Who cancelled it; None: nobody.
+    cancelled_by: int | None = None
+    #: While COMPLETING: why it comes back as PENDING ("user", "node_fail", …), "": it does not.
+    requeue_cause: str = ""
+    requeue_held: bool = False
+    #: What it waited for last before its current or last run.
+    pending_reason: str = "None"
+    exit_code: int = 0
+    exit_signal: int = 0
+    #: Highest exit of its steps.
+    derived_exit_code: int = 0
+    derived_exit_signal: int = 0
+    #: Requeues so far, by cause ("user", "node_fail", "launch_failure", "preempt").
+    requeues: dict[str, int] = field(default_factory=dict)
+    #: Cause of the last requeue, for MINISLURM_RESTART_REASON; "" on the first run.
+    restart_reason: str = ""
+    #: The --signal of this run has been sent.
+    signal_sent: bool = False
+    next_step_id: StepId = StepId(0)
+    steps: dict[StepId, Step] = field(default_factory=dict)
+    suspended_time_s: float = 0.0
+
+    @property
+    def request(self) -> ResourceRequest:
+        return self.changed_request if self.changed_request is not None else self.spec.request
+
+    @property
+    def is_array_rest(self) -> bool:
+        return bool(self.pending_tasks)
+
+    @property
+    def is_array_task(self) -> bool:
+        return self.array_task_id is not None
+
+    @property
+    def restarts(self) -> int:
+        """What SLURM_RESTART_COUNT says: every requeue but those of a launch that never began."""
+        return sum(n for cause, n in self.requeues.items() if cause != "launch_failure")
+
+    @property
+    def batch_host(self) -> NodeName | None:
+        return self.allocation[0].node if self.allocation else None
+
+    @property
+    def expected_end_time(self) -> float:
+        """When the time limit ends it; infinity without one. Only while it holds nodes."""
+        if not self.time_limit_s:
+            return float("inf")
+        return self.start_time + self.time_limit_s + self.suspended_time_s

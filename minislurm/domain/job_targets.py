@@ -1,0 +1,54 @@
+"""How users name jobs: ``12``, an array's task ``12_3``, some of its tasks ``12_[1-3]``, a step ``12.0``."""
+
+from __future__ import annotations
+
+import re
+
+from minislurm.domain.arrays import format_tasks, parse_array
+from minislurm.domain.ids import BATCH_STEP, JobId, StepId
+from minislurm.domain.views import JobTarget
+
+_TARGET = re.compile(r"([0-9]{1,10})(?:_(?:([0-9]{1,9})|\[([^\]]*)\]|\*))?(?:\.([0-9]{1,9}|batch))?\Z")
+
+
+def parse_target(text: str, *, batch_step: bool = False) -> JobTarget:
+    """Raises ValueError. `batch_step`: ``12.batch`` is taken too."""
+    match = _TARGET.match(text)
+    if match is None or int(match[1]) == 0:
+        raise ValueError(f"Invalid job id: {text}")
+    tasks: tuple[int, ...] = ()
+    if match[2] is not None:
+        tasks = (int(match[2]),)
+    elif match[3] is not None:
+        tasks = parse_array(match[3]).tasks
+    step: StepId | None = None
+    if match[4] == "batch":
+        if not batch_step:
+            raise ValueError(f"Invalid job id: {text}")
+        step = BATCH_STEP
+    elif match[4] is not None:
+        step = StepId(int(match[4]))
+    if step is not None and len(tasks) > 1:
+        raise ValueError(f"Invalid job id: {text}")
+    return JobTarget(JobId(int(match[1])), tasks, step)
+
+
+def parse_targets(text: str, *, batch_step: bool = False) -> tuple[JobTarget, ...]:
+    """A list with commas; those inside brackets belong to the task ids. Raises ValueError."""
+    return tuple(parse_target(item, batch_step=batch_step) for item in split_targets(text))
+
+
+def split_targets(text: str) -> list[str]:
+    """``1,2_[3,4]`` as ["1", "2_[3,4]"]."""
+    return [item for item in re.split(r",(?![^\[]*\])", text) if item]
+
+
+def format_target(target: JobTarget) -> str:
+    text = str(target.job_id)
+    if len(target.tasks) == 1:
+        text += f"_{target.tasks[0]}"
+    elif target.tasks:
+        text += f"_[{format_tasks(target.tasks)}]"
+    if target.step_id is not None:
+        text += ".batch" if target.step_id == BATCH_STEP else f".{target.step_id}"
+    return text

@@ -1,0 +1,59 @@
+"""How many tasks, or CPUs, each node of a run or step has, and Slurm's short form of such lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def shorten(counts: Iterable[int]) -> str:
+    """Slurm's short form: ``[2, 2, 1]`` is ``2(x2),1``. Nothing is "0"."""
+    groups: list[tuple[int, int]] = []
+    for count in counts:
+        if groups and groups[-1][0] == count:
+            groups[-1] = (count, groups[-1][1] + 1)
+        else:
+            groups.append((count, 1))
+    if not groups:
+        return "0"
+    return ",".join(f"{count}(x{times})" if times > 1 else str(count) for count, times in groups)
+
+
+def lengthen(text: str) -> list[int]:
+    """The list that `shorten` made; raises ValueError on anything else."""
+    counts: list[int] = []
+    for part in text.split(","):
+        count, _, times = part.partition("(x")
+        if times and not times.endswith(")"):
+            raise ValueError(f"not a list of counts: {text!r}")
+        counts.extend([int(count)] * (int(times[:-1]) if times else 1))
+    return counts
+
+
+def task_layout(tasks: int, capacities: Sequence[int]) -> tuple[int, ...]:
+    """How many of `tasks` each node gets: as evenly as `capacities` (tasks it can hold) allow, the first more.
+
+    This is Slurm's block distribution: neighbouring ranks share a node (`ranks_of`). Raises ValueError where
+    the nodes cannot hold so many.
+    """
+    if tasks > sum(capacities):
+        raise ValueError(f"{tasks} tasks on nodes that can hold {sum(capacities)}")
+    counts = [0] * len(capacities)
+    left = tasks
+    while left:
+        open_nodes = [i for i, capacity in enumerate(capacities) if counts[i] < capacity]
+        share = max(1, left // len(open_nodes))
+        for i in open_nodes:
+            taken = min(share, capacities[i] - counts[i], left)
+            counts[i] += taken
+            left -= taken
+    return tuple(counts)
+
+
+def ranks_of(counts: Sequence[int]) -> list[range]:
+    """The global ranks of each node's tasks."""
+    ranks: list[range] = []
+    first = 0
+    for count in counts:
+        ranks.append(range(first, first + count))
+        first += count
+    return ranks

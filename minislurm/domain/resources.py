@@ -1,0 +1,67 @@
+"""What a job asks of nodes, and what it was given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minislurm.domain.ids import Bitmap, NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class GpuGroup:
+    """GPUs of one type on one node. `type` is "" where the configuration names none."""
+
+    count: int
+    type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAllocation:
+    """One node's part of a run: which CPUs, how much memory, which GPUs, how many tasks."""
+
+    node: NodeName
+    cpus: Bitmap = Bitmap(0)
+    memory_mib: int = 0
+    gpus: Bitmap = Bitmap(0)
+    tasks: int = 1
+
+    @property
+    def cpu_count(self) -> int:
+        return self.cpus.bit_count()
+
+    @property
+    def gpu_count(self) -> int:
+        return self.gpus.bit_count()
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRequest:
+    """A job's needs, worked out from its options; what scheduling sees. Identical requests form a class.
+
+    Exactly one of the task forms holds: `tasks` in all, spread so that each node gets at least one and
+    at most `tasks_per_node` (0: no bound); each task needs `cpus_per_task` CPUs and `gpus_per_task` GPUs
+    on its node. `*_per_node` amounts are taken on every node besides.
+    """
+
+    nodes_min: int = 1
+    nodes_max: int = 1
+    tasks: int = 1
+    tasks_per_node: int = 0
+    cpus_per_task: int = 1
+    #: Every node gives at least so many CPUs (``--mincpus``, ``--cpus-per-gpu`` × GPUs per node).
+    cpus_per_node_min: int = 0
+    memory_per_node_mib: int = 0
+    memory_per_cpu_mib: int = 0
+    memory_per_gpu_mib: int = 0
+    gpus_per_node: int = 0
+    gpus_per_task: int = 0
+    #: In all, over however many nodes it takes (``--gpus``); 0: not asked for this way.
+    gpus_total: int = 0
+    gpu_type: str = ""
+    #: The whole node: every CPU, all memory, every GPU.
+    exclusive: bool = False
+    #: All of these must be part of the allocation (``-w``).
+    required_nodes: tuple[NodeName, ...] = ()
+    excluded_nodes: tuple[NodeName, ...] = ()
+    #: Slurm's constraint expression (``-C``), "" for none.
+    features: str = ""

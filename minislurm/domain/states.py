@@ -1,0 +1,105 @@
+"""States of jobs and nodes, and the reasons a job waits or ended, in Slurm's words."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class JobState(Enum):
+    """One value at a time; COMPLETING hides the final state until every node has let go."""
+
+    PENDING = "PENDING"
+    CONFIGURING = "CONFIGURING"
+    RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    COMPLETING = "COMPLETING"
+    COMPLETED = "COMPLETED"
+    CANCELLED = "CANCELLED"
+    FAILED = "FAILED"
+    TIMEOUT = "TIMEOUT"
+    NODE_FAIL = "NODE_FAIL"
+    PREEMPTED = "PREEMPTED"
+    BOOT_FAIL = "BOOT_FAIL"
+    DEADLINE = "DEADLINE"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+
+    @property
+    def compact(self) -> str:
+        """squeue's two letters."""
+        return _COMPACT[self]
+
+    @property
+    def is_final(self) -> bool:
+        return self in FINAL_STATES
+
+    @property
+    def holds_nodes(self) -> bool:
+        return self in HOLDING_STATES
+
+
+HOLDING_STATES = frozenset(
+    {JobState.CONFIGURING, JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING}
+)
+FINAL_STATES = frozenset(set(JobState) - HOLDING_STATES - {JobState.PENDING})
+
+_COMPACT = {
+    JobState.PENDING: "PD",
+    JobState.CONFIGURING: "CF",
+    JobState.RUNNING: "R",
+    JobState.SUSPENDED: "S",
+    JobState.COMPLETING: "CG",
+    JobState.COMPLETED: "CD",
+    JobState.CANCELLED: "CA",
+    JobState.FAILED: "F",
+    JobState.TIMEOUT: "TO",
+    JobState.NODE_FAIL: "NF",
+    JobState.PREEMPTED: "PR",
+    JobState.BOOT_FAIL: "BF",
+    JobState.DEADLINE: "DL",
+    JobState.OUT_OF_MEMORY: "OOM",
+}
+
+
+class Reason(Enum):
+    """squeue's REASON column: why a job waits, or how it ended."""
+
+    NONE = "None"
+    PRIORITY = "Priority"
+    RESOURCES = "Resources"
+    DEPENDENCY = "Dependency"
+    DEPENDENCY_NEVER_SATISFIED = "DependencyNeverSatisfied"
+    BEGIN_TIME = "BeginTime"
+    HELD_USER = "JobHeldUser"
+    HELD_ADMIN = "JobHeldAdmin"
+    ARRAY_TASK_LIMIT = "JobArrayTaskLimit"
+    PARTITION_NODE_LIMIT = "PartitionNodeLimit"
+    PARTITION_TIME_LIMIT = "PartitionTimeLimit"
+    PARTITION_CONFIG = "PartitionConfig"
+    PARTITION_DOWN = "PartitionDown"
+    PARTITION_INACTIVE = "PartitionInactive"
+    BAD_CONSTRAINTS = "BadConstraints"
+    NODES_UNAVAILABLE = "ReqNodeNotAvail"
+    LAUNCH_FAILED_REQUEUED = "launch_failed_requeued"
+    NON_ZERO_EXIT = "NonZeroExitCode"
+    JOB_LAUNCH_FAILURE = "JobLaunchFailure"
+    RAISED_SIGNAL = "RaisedSignal"
+    TIME_LIMIT = "TimeLimit"
+    NODE_DOWN = "NodeDown"
+    NODE_FAIL = "NodeFail"
+    OUT_OF_MEMORY = "OutOfMemory"
+    SYSTEM_FAILURE = "SystemFailure"
+
+
+class NodeState(Enum):
+    """Whether the node may be used at all. What jobs occupy on it is derived (`node.display_state`)."""
+
+    UNKNOWN = "UNKNOWN"  # configured, never yet registered
+    UP = "UP"
+    DOWN = "DOWN"
+
+
+class PartitionState(Enum):
+    UP = "UP"
+    DOWN = "DOWN"  # jobs queue, none starts
+    DRAIN = "DRAIN"  # running and queued jobs go on, no new submissions
+    INACTIVE = "INACTIVE"  # neither

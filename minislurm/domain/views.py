@@ -1,0 +1,210 @@
+"""What the controller answers queries with: records plus what only the scheduler knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from minislurm.domain.errors import Refusal
+from minislurm.domain.ids import JobId, NodeName, StepId
+from minislurm.domain.job import Dependency, Job, JobSpec, Step
+from minislurm.domain.node import Node
+from minislurm.domain.resources import NodeAllocation
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job as squeue and scontrol show it."""
+
+    job: Job
+    #: The true reason at this moment (a pending job's from the last pass).
+    reason: str = "None"
+    priority: int = 0
+    #: Expected start of a pending job; 0: not known.
+    start_estimate: float = 0.0
+    planned_nodes: tuple[NodeName, ...] = ()
+    last_considered: float = 0.0
+    #: For each dependency of the job, "unfulfilled" or "failed"; fulfilled ones have left the job.
+    dependency_states: tuple[str, ...] = ()
+    #: Effective standard streams, patterns filled in.
+    std_in: str = ""
+    std_out: str = ""
+    std_err: str = ""
+    node_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    job_id: JobId
+    array_job_id: JobId
+    array_task_id: int | None
+    partition: str
+    user_id: int
+    user_name: str
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    node: Node
+    partitions: tuple[str, ...] = ()
+    #: "IDLE", "MIXED", "ALLOCATED", "COMPLETING", "DOWN", "UNKNOWN" with "+DRAIN", "*" as Slurm writes them.
+    state: str = "IDLE"
+    topology_address: str = ""
+    topology_pattern: str = ""
+    #: Some run on it is COMPLETING.
+    completing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    name: str
+    nodes: tuple[NodeName, ...] = ()
+    default: bool = False
+    state: str = "UP"
+    max_time_s: float | None = None
+    default_time_s: float | None = None
+    max_nodes: int | None = None
+    min_nodes: int = 1
+    priority_tier: int = 1
+    priority_job_factor: int = 1
+    default_memory_per_cpu_mib: int | None = None
+    total_cpus: int = 0
+    total_memory_mib: int = 0
+    total_gpus: int = 0
+    #: ("a100", 8) for GPUs with a type; those without count only in total_gpus.
+    gpus_by_type: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JobQuery:
+    """Empty: all jobs. Ended ones only if `include_ended`."""
+
+    job_ids: tuple[JobId, ...] = ()
+    include_ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A request for a job: its specification and what is stored apart."""
+
+    spec: JobSpec
+    script: bytes = b""
+    #: "NAME=value" entries, as bytes of the submitter's environment.
+    environment: tuple[bytes, ...] = ()
+    #: Only say when it would start; nothing is kept.
+    test_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """`sbatch --test-only`."""
+
+    job_id: JobId
+    start_time: float
+    cpus: int
+    nodes: tuple[NodeName, ...]
+    partition: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepRequest:
+    """srun asks for a step inside a job. None: as the job has it."""
+
+    job_id: JobId
+    name: str = ""
+    nodes: int | None = None
+    tasks: int | None = None
+    tasks_per_node: int | None = None
+    cpus_per_task: int | None = None
+    node_list: tuple[NodeName, ...] = ()
+    excluded_nodes: tuple[NodeName, ...] = ()
+    time_limit_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepNode:
+    """One node of a step: where its step service listens and which tasks (global ranks) run there."""
+
+    node: NodeName
+    address: str
+    port: int
+    tasks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StepGrant:
+    """The controller's answer: go to these nodes with this credential."""
+
+    job_id: JobId
+    step_id: StepId
+    run: int
+    nodes: tuple[StepNode, ...]
+    credential: str
+    #: The job, for the environment of the tasks.
+    job: Job
+    allocation: tuple[NodeAllocation, ...] = ()
+    cpus_per_task: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobTarget:
+    """What a request is about: a job, tasks of an array (`tasks`; empty: all of it), or one step."""
+
+    job_id: JobId
+    tasks: tuple[int, ...] = ()
+    step_id: StepId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one target of a request; `refusal` None: done."""
+
+    target: JobTarget
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobChanges:
+    """`scontrol update job`; None: unchanged."""
+
+    name: str | None = None
+    partition: str | None = None
+    time_limit_s: float | None = None
+    nice: int | None = None
+    priority: int | None = None
+    comment: str | None = None
+    array_limit: int | None = None
+    begin_time: float | None = None
+    requeue: bool | None = None
+    nodes_min: int | None = None
+    nodes_max: int | None = None
+    features: str | None = None
+    required_nodes: str | None = None
+    excluded_nodes: str | None = None
+    clear_dependencies: bool | None = None
+    dependencies: tuple[Dependency, ...] = ()
+    dependency_any: bool | None = None
+    cpus_per_task: int | None = None
+    tasks: int | None = None
+    memory_per_node_mib: int | None = None
+    memory_per_cpu_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerInfo:
+    host: str
+    cluster: str
+    now: float
+    start_time: float
+    version: str
+    events: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationView:
+    """`scontrol show config`: Slurm's keys and values, then minislurm's own as "section.key"."""
+
+    values: dict[str, str]
+    boot_time: float
+    next_job_id: JobId

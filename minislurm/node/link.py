@@ -1,0 +1,159 @@
+"""The stream to the controller: registration, heartbeats and reports up, commands down.
+
+It is dialled again for ever. A report is kept until the controller, which has journaled it by then, says so,
+and is sent again on the next stream with a new number; so a controller that is away loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from minislurm.rpc.auth import authorization
+from minislurm.rpc.gen import node_pb2, node_pb2_grpc
+
+log = logging.getLogger(__name__)
+
+#: Scripts and environments travel in one message.
+_OPTIONS = [
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
+    ("grpc.max_send_message_length", 64 * 1024 * 1024),
+    ("grpc.enable_http_proxy", 0),
+    # Our own loop dials; gRPC's back-off would grow to minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.use_local_subchannel_pool", 1),
+]
+
+
+@dataclass(slots=True)
+class _Kept:
+    report: node_pb2.Report
+    on_acknowledged: Callable[[], None] | None
+
+
+class ControllerLink:
+    """`target`: host:port. `token` gives a fresh credential, `registration` what is true now."""
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        token: Callable[[], str],
+        registration: Callable[[], node_pb2.Registration],
+        heartbeat: Callable[[], node_pb2.Heartbeat],
+        on_command: Callable[[node_pb2.Command], None],
+        reconnect_interval_s: float,
+        heartbeat_interval_s: float,
+    ) -> None:
+        self._target = target
+        self._token = token
+        self._registration = registration
+        self._heartbeat = heartbeat
+        self._on_command = on_command
+        self._reconnect_interval_s = reconnect_interval_s
+        self._heartbeat_interval_s = heartbeat_interval_s
+        #: Not acknowledged, oldest first; the first `_sent` of them are out on the present stream.
+        self._kept: deque[_Kept] = deque()
+        self._sent = 0
+        self._number = 0
+        self._beat_due = False
+        self._something_to_send = asyncio.Event()
+        self.connected = asyncio.Event()
+
+    def report(self, report: node_pb2.Report, on_acknowledged: Callable[[], None] | None = None) -> None:
+        self._kept.append(_Kept(report, on_acknowledged))
+        self._something_to_send.set()
+
+    @property
+    def unacknowledged(self) -> int:
+        return len(self._kept)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        was_reached = True
+        while True:
+            try:
+                async with grpc.aio.insecure_channel(self._target, options=_OPTIONS) as channel:
+                    await self._serve(channel)
+                problem = "the stream ended"
+            except grpc.aio.AioRpcError as error:
+                problem = f"{error.code().name}: {error.details()}"
+            except (grpc.aio.UsageError, asyncio.InvalidStateError, OSError) as error:
+                problem = str(error) or type(error).__name__
+            if self.connected.is_set() or was_reached:
+                log.warning("no stream to the controller at %s: %s", self._target, problem)
+            was_reached = self.connected.is_set()
+            self.connected.clear()
+            await asyncio.sleep(self._reconnect_interval_s)
+
+    async def _serve(self, channel: grpc.aio.Channel) -> None:
+        stub: Any = node_pb2_grpc.NodeControlStub(channel)
+        call = stub.Connect(metadata=(authorization(self._token()),))
+        self._sent = 0
+        await call.write(node_pb2.NodeMessage(registration=self._registration()))
+        writer = asyncio.ensure_future(self._write(call))
+        beats = asyncio.ensure_future(self._beat())
+        try:
+            while (message := await call.read()) is not grpc.aio.EOF:
+                self._receive(message)
+            await call.code()
+        finally:
+            writer.cancel()
+            beats.cancel()
+            call.cancel()
+            await asyncio.gather(writer, beats, return_exceptions=True)
+
+    async def _write(self, call: Any) -> None:
+        while True:
+            await self._something_to_send.wait()
+            self._something_to_send.clear()
+            if self._beat_due:
+                self._beat_due = False
+                await call.write(node_pb2.NodeMessage(heartbeat=self._heartbeat()))
+            while self._sent < len(self._kept):
+                report = self._kept[self._sent].report
+                self._number += 1
+                report.number = self._number
+                self._sent += 1
+                await call.write(node_pb2.NodeMessage(report=report))
+
+    async def _beat(self) -> None:
+        # Through the writer: two writes at once are not allowed.
+        while True:
+            await asyncio.sleep(self._heartbeat_interval_s)
+            self._beat_due = True
+            self._something_to_send.set()
+
+    def _receive(self, message: node_pb2.ControllerMessage) -> None:
+        self._acknowledge(message.acknowledged)
+        for command in message.commands:
+            if command.HasField("registered"):
+                self._registered(command.registered)
+            else:
+                self._on_command(command)
+
+    def _registered(self, registered: node_pb2.Registered) -> None:
+        if registered.heartbeat_interval_s > 0:
+            self._heartbeat_interval_s = registered.heartbeat_interval_s
+        if not self.connected.is_set():
+            log.info("registered with the controller at %s", self._target)
+        self.connected.set()
+
+    def _acknowledge(self, number: int) -> None:
+        while self._sent and self._kept[0].report.number <= number:
+            kept = self._kept.popleft()
+            self._sent -= 1
+            if kept.on_acknowledged is not None:
+                kept.on_acknowledged()
+
+
+def heartbeat_message(cpu_load: float, free_memory_mib: int) -> node_pb2.Heartbeat:
+    return node_pb2.Heartbeat(cpu_load=cpu_load, free_memory_mib=free_memory_mib)

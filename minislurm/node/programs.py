@@ -1,0 +1,48 @@
+"""Prolog and epilog: the site's own programs around each run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+from minislurm.node.environment import Place, job_environment
+from minislurm.node.messages import Prepare
+
+
+class ProgramFailed(Exception):
+    """The message says how."""
+
+
+async def run_program(program: str, prepare: Prepare, place: Place, timeout_s: float) -> None:
+    """Runs it as the daemon's user with the job's SLURM_ variables. Raises ProgramFailed."""
+    environment = {"PATH": os.environ.get("PATH", os.defpath), **job_environment(prepare, place)}
+    try:
+        process = await asyncio.create_subprocess_exec(
+            program,
+            env=environment,
+            cwd="/",
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ProgramFailed(f"{program}: {error.strerror}") from error
+    try:
+        _, errors = await asyncio.wait_for(process.communicate(), timeout_s)
+    except asyncio.TimeoutError as error:
+        _kill_group(process.pid)
+        await process.wait()
+        raise ProgramFailed(f"{program}: no end after {timeout_s:g} s") from error
+    if process.returncode:
+        lines = errors.decode(errors="replace").strip().splitlines()
+        said = f": {lines[-1]}" if lines else ""
+        raise ProgramFailed(f"{program}: exit code {process.returncode}{said}")
+
+
+def _kill_group(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass

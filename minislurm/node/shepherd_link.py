@@ -1,0 +1,97 @@
+"""The daemon's end of the socket to one shepherd."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+from typing import Any, Protocol
+
+from minislurm.node import frames
+
+
+class Receiver(Protocol):
+    """Who a link talks to: the daemon's record of a step."""
+
+    def on_control(self, message: dict[str, Any]) -> None: ...
+
+    def on_output(self, payload: bytes) -> None: ...
+
+    def on_closed(self) -> None:
+        """The shepherd has ended, by itself or not. Last call."""
+
+
+class ShepherdLink:
+    """Needs a running loop. Calls after the end do nothing."""
+
+    def __init__(self, connection: socket.socket, receiver: Receiver) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._socket: frames.FrameSocket | None = frames.FrameSocket(connection)
+        self._receiver = receiver
+        self._loop.add_reader(self._socket.fileno(), self._readable)
+
+    def tell(self, message: dict[str, Any]) -> None:
+        self._send(frames.CONTROL, json.dumps(message, separators=(",", ":")).encode())
+
+    def give_input(self, task: int, data: bytes, end: bool) -> None:
+        header = frames.INPUT_HEADER.pack(task, frames.FLAG_END if end else 0)
+        self._send(frames.INPUT, header + data)
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._loop.remove_reader(self._socket.fileno())
+            self._loop.remove_writer(self._socket.fileno())
+            self._socket.close()
+            self._socket = None
+
+    def _send(self, kind: int, payload: bytes) -> None:
+        if self._socket is None:
+            return
+        try:
+            self._socket.send(kind, payload)
+        except OSError:
+            return  # its end is found out by reading, after what it said last
+        if self._socket.pending_bytes:
+            self._loop.add_writer(self._socket.fileno(), self._writable)
+
+    def _writable(self) -> None:
+        if self._socket is None:
+            return
+        try:
+            self._socket.flush()
+        except OSError:
+            self._loop.remove_writer(self._socket.fileno())
+            return
+        if not self._socket.pending_bytes:
+            self._loop.remove_writer(self._socket.fileno())
+
+    def _readable(self) -> None:
+        assert self._socket is not None
+        try:
+            received = self._socket.receive()
+        except (EOFError, OSError):
+            self.close()
+            self._receiver.on_closed()
+            return
+        for kind, payload in received:
+            if kind == frames.OUTPUT:
+                self._receiver.on_output(payload)
+            else:
+                self._receiver.on_control(json.loads(payload))
+
+
+def connect(directory: str, socket_name: str) -> socket.socket | None:
+    """To the shepherd that listens in a run's directory; None where none does."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            # Whatever the directory's length: a socket's path is limited to 107 bytes.
+            connection.connect(f"/proc/self/fd/{descriptor}/{socket_name}")
+        finally:
+            os.close(descriptor)
+    except OSError:
+        connection.close()
+        return None
+    return connection

@@ -1,0 +1,264 @@
+"""Dataclasses of the domain to protobuf messages and back, by name.
+
+A message mirrors the dataclass of the same name, field by field; `tests/unit/rpc/test_codec.py` holds the
+two together. The converters of a class are worked out once, at first use, and only fields that are set
+are touched, since most of a job's sixty are not.
+
+Rules: enumerations travel as their value; `Bitmap` as little-endian bytes; tuples, lists and sets as
+repeated fields; None as an absent `optional` or message field. A field without presence that is absent
+reads as the type's zero, whatever the dataclass' default.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, TypeVar, Union
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from minislurm.domain.ids import Bitmap
+from minislurm.rpc.gen import common_pb2, controller_pb2, journal_pb2, node_pb2
+
+T = TypeVar("T")
+_Writer = Callable[[Message, Any], None]
+_Reader = Callable[[Any], Any]
+
+_MODULES: tuple[Any, ...] = (common_pb2, controller_pb2, journal_pb2, node_pb2)
+
+
+def to_proto(value: Any) -> Any:
+    """The message for a dataclass instance (its class' namesake)."""
+    message = message_class(type(value))()
+    fill(message, value)
+    return message
+
+
+def fill(message: Message, value: Any) -> None:
+    """Writes a dataclass instance into an empty message."""
+    for name, write, is_unset in _plan(type(value)).writers:
+        item = getattr(value, name)
+        if not is_unset(item):
+            write(message, item)
+
+
+def fill_without(message: Message, value: Any, left_out: str) -> None:
+    """As `fill`, but for one field."""
+    for name, write, is_unset in _plan(type(value)).writers:
+        if name != left_out and not is_unset(item := getattr(value, name)):
+            write(message, item)
+
+
+def from_proto(cls: type[T], message: Message) -> T:
+    """The dataclass instance that a message stands for."""
+    return from_proto_with(cls, message)
+
+
+def from_proto_with(cls: type[T], message: Message, **given: Any) -> T:
+    """As `from_proto`, with some fields that are known already."""
+    plan = _plan(cls)
+    values = {**plan.absent, **given}
+    readers = plan.readers
+    for field, item in message.ListFields():
+        reader = readers.get(field.name)
+        # None: a field that a newer version wrote.
+        if reader is not None and field.name not in given:
+            values[field.name] = reader(item)
+    for name, make in plan.absent_containers:
+        if name not in values:
+            values[name] = make()
+    return cls(**values)
+
+
+_message_classes: dict[type, Any] = {}
+
+
+def message_class(cls: type) -> Any:
+    """The generated class whose messages stand for instances of `cls`."""
+    found = _message_classes.get(cls)
+    if found is None:
+        found = next((m for module in _MODULES if (m := getattr(module, cls.__name__, None))), None)
+        if found is None:
+            raise TypeError(f"no protobuf message is named {cls.__name__}")
+        _message_classes[cls] = found
+    return found
+
+
+@dataclasses.dataclass(slots=True)
+class _ClassPlan:
+    writers: list[tuple[str, _Writer, Callable[[Any], bool]]]
+    readers: dict[str, _Reader]
+    #: What fields absent from the wire read as, where the dataclass' own default would be wrong.
+    absent: dict[str, Any]
+    absent_containers: list[tuple[str, Callable[[], Any]]]
+
+
+_plans: dict[type, _ClassPlan] = {}
+
+
+def _plan(cls: type) -> _ClassPlan:
+    plan = _plans.get(cls)
+    if plan is None:
+        plan = _plans[cls] = _make_plan(cls)
+    return plan
+
+
+def _make_plan(cls: type) -> _ClassPlan:
+    hints = typing.get_type_hints(cls)
+    descriptor = message_class(cls).DESCRIPTOR
+    plan = _ClassPlan([], {}, {}, [])
+    for field in dataclasses.fields(cls):
+        wire = descriptor.fields_by_name.get(field.name)
+        if wire is None:
+            raise TypeError(f"message {cls.__name__} lacks the field {field.name}")
+        hint, optional = _without_none(hints[field.name])
+        kind = _kind_of(hint, wire)
+        plan.writers.append((field.name, kind.writer(field.name), _unset_test(optional, wire)))
+        plan.readers[field.name] = kind.read
+        if optional or wire.has_presence:
+            # With presence the dataclass' default stands, or None where it has none.
+            if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+                plan.absent[field.name] = None
+        elif kind.container is not None:
+            if field.default_factory is dataclasses.MISSING and field.default != kind.container():
+                plan.absent_containers.append((field.name, kind.container))
+        elif field.default is dataclasses.MISSING or field.default != kind.zero:
+            plan.absent[field.name] = kind.zero
+    return plan
+
+
+def _without_none(hint: Any) -> tuple[Any, bool]:
+    if typing.get_origin(hint) in (Union, types.UnionType):
+        members = [m for m in typing.get_args(hint) if m is not type(None)]
+        assert len(members) == 1, f"only X | None can be converted, not {hint}"
+        return members[0], True
+    return hint, False
+
+
+def _unset_test(optional: bool, wire: FieldDescriptor) -> Callable[[Any], bool]:
+    if optional:
+        return _is_none
+    if wire.has_presence and wire.message_type is None:
+        return _never  # `optional` on the wire, a plain value here: always written
+    if wire.message_type is not None and not _is_repeated(wire):
+        return _never
+    return _is_false
+
+
+def _is_none(value: Any) -> bool:
+    return value is None
+
+
+def _never(value: Any) -> bool:
+    return False
+
+
+def _is_false(value: Any) -> bool:
+    return not value
+
+
+def _is_repeated(wire: FieldDescriptor) -> bool:
+    return bool(wire.is_repeated)
+
+
+@dataclasses.dataclass(slots=True)
+class _Kind:
+    writer: Callable[[str], _Writer]
+    read: _Reader
+    zero: Any = None
+    container: Callable[[], Any] | None = None
+
+
+def _kind_of(hint: Any, wire: FieldDescriptor) -> _Kind:
+    origin = typing.get_origin(hint)
+    if origin is dict:
+        return _map_kind(hint, wire)
+    if origin in (tuple, list, set, frozenset):
+        return _sequence_kind(origin, typing.get_args(hint)[0])
+    if dataclasses.is_dataclass(hint):
+        cls = typing.cast(type, hint)
+        return _Kind(lambda name: lambda m, v: _fill_field(m, name, v), lambda item: from_proto(cls, item))
+    write, read, zero = _scalar(hint)
+    return _Kind(lambda name: lambda m, v: setattr(m, name, write(v) if write else v), read or _same, zero)
+
+
+def _fill_field(message: Message, name: str, value: Any) -> None:
+    target = getattr(message, name)
+    target.SetInParent()
+    fill(target, value)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _scalar(hint: Any) -> tuple[_Reader | None, _Reader | None, Any]:
+    """(to the wire, from the wire, zero) for a type that is no container; None: as it is."""
+    if hint is Bitmap:
+        return bitmap_to_bytes, bitmap_from_bytes, 0
+    while hasattr(hint, "__supertype__"):  # NewType
+        hint = hint.__supertype__
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return _enum_value, hint, next(iter(hint))
+    assert hint in (int, float, str, bool, bytes), f"cannot convert {hint}"
+    return None, None, hint()
+
+
+def _enum_value(member: Enum) -> Any:
+    return member.value
+
+
+def _sequence_kind(origin: Any, item_hint: Any) -> _Kind:
+    if dataclasses.is_dataclass(item_hint):
+        cls = typing.cast(type, item_hint)
+
+        def write(message: Message, name: str, value: Any) -> None:
+            target = getattr(message, name)
+            for item in value:
+                fill(target.add(), item)
+
+        return _Kind(
+            lambda name: lambda m, v: write(m, name, v),
+            lambda items: origin(from_proto(cls, item) for item in items),
+            container=origin,
+        )
+    to_wire, from_wire, _ = _scalar(item_hint)
+    return _Kind(
+        lambda name: lambda m, v: getattr(m, name).extend(map(to_wire, v) if to_wire else v),
+        (lambda items: origin(map(from_wire, items))) if from_wire else origin,
+        container=origin,
+    )
+
+
+def _map_kind(hint: Any, wire: FieldDescriptor) -> _Kind:
+    _, value_hint = typing.get_args(hint)
+    if dataclasses.is_dataclass(value_hint):
+        cls = typing.cast(type, value_hint)
+
+        def write(message: Message, name: str, value: dict[Any, Any]) -> None:
+            target = getattr(message, name)
+            for key, item in value.items():
+                target[key].SetInParent()
+                fill(target[key], item)
+
+        return _Kind(
+            lambda name: lambda m, v: write(m, name, v),
+            lambda items: {key: from_proto(cls, item) for key, item in items.items()},
+            container=dict,
+        )
+    to_wire, from_wire, _ = _scalar(value_hint)
+    assert to_wire is None, "maps hold plain values or messages"
+    assert from_wire is None, "maps hold plain values or messages"
+    return _Kind(lambda name: lambda m, v: getattr(m, name).update(v), dict, container=dict)
+
+
+def bitmap_to_bytes(value: int) -> bytes:
+    return value.to_bytes((value.bit_length() + 7) // 8, "little")
+
+
+def bitmap_from_bytes(data: bytes) -> Bitmap:
+    return Bitmap(int.from_bytes(data, "little"))

@@ -1,0 +1,423 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class GpuGroup(_message.Message):
+    __slots__ = ("count", "type")
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    type: str
+    def __init__(self, count: _Optional[int] = ..., type: _Optional[str] = ...) -> None: ...
+
+class NodeAllocation(_message.Message):
+    __slots__ = ("node", "cpus", "memory_mib", "gpus", "tasks")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    cpus: bytes
+    memory_mib: int
+    gpus: bytes
+    tasks: int
+    def __init__(self, node: _Optional[str] = ..., cpus: _Optional[bytes] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[bytes] = ..., tasks: _Optional[int] = ...) -> None: ...
+
+class ResourceRequest(_message.Message):
+    __slots__ = ("nodes_min", "nodes_max", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_node_min", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus_per_node", "gpus_per_task", "gpus_total", "gpu_type", "exclusive", "required_nodes", "excluded_nodes", "features")
+    NODES_MIN_FIELD_NUMBER: _ClassVar[int]
+    NODES_MAX_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_PER_NODE_FIELD_NUMBER: _ClassVar[int]
+    CPUS_PER_TASK_FIELD_NUMBER: _ClassVar[int]
+    CPUS_PER_NODE_MIN_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_PER_NODE_MIB_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_PER_CPU_MIB_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_PER_GPU_MIB_FIELD_NUMBER: _ClassVar[int]
+    GPUS_PER_NODE_FIELD_NUMBER: _ClassVar[int]
+    GPUS_PER_TASK_FIELD_NUMBER: _ClassVar[int]
+    GPUS_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    GPU_TYPE_FIELD_NUMBER: _ClassVar[int]
+    EXCLUSIVE_FIELD_NUMBER: _ClassVar[int]
+    REQUIRED_NODES_FIELD_NUMBER: _ClassVar[int]
+    EXCLUDED_NODES_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    nodes_min: int
+    nodes_max: int
+    tasks: int
+    tasks_per_node: int
+    cpus_per_task: int
+    cpus_per_node_min: int
+    memory_per_node_mib: int
+    memory_per_cpu_mib: int
+    memory_per_gpu_mib: int
+    gpus_per_node: int
+    gpus_per_task: int
+    gpus_total: int
+    gpu_type: str
+    exclusive: bool
+    required_nodes: _containers.RepeatedScalarFieldContainer[str]
+    excluded_nodes: _containers.RepeatedScalarFieldContainer[str]
+    features: str
+    def __init__(self, nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_node_min: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus_per_node: _Optional[int] = ..., gpus_per_task: _Optional[int] = ..., gpus_total: _Optional[int] = ..., gpu_type: _Optional[str] = ..., exclusive: bool = ..., required_nodes: _Optional[_Iterable[str]] = ..., excluded_nodes: _Optional[_Iterable[str]] = ..., features: _Optional[str] = ...) -> None: ...
+
+class Dependency(_message.Message):
+    __slots__ = ("kind", "job_id", "task_id", "delay_s")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    DELAY_S_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    job_id: int
+    task_id: int
+    delay_s: float
+    def __init__(self, kind: _Optional[str] = ..., job_id: _Optional[int] = ..., task_id: _Optional[int] = ..., delay_s: _Optional[float] = ...) -> None: ...
+
+class SignalBeforeEnd(_message.Message):
+    __slots__ = ("signal", "seconds_before", "batch_shell_only")
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SHELL_ONLY_FIELD_NUMBER: _ClassVar[int]
+    signal: int
+    seconds_before: float
+    batch_shell_only: bool
+    def __init__(self, signal: _Optional[int] = ..., seconds_before: _Optional[float] = ..., batch_shell_only: bool = ...) -> None: ...
+
+class JobSpec(_message.Message):
+    __slots__ = ("name", "user_id", "group_id", "user_name", "group_name", "partition", "work_dir", "request", "account", "qos", "is_batch", "script_hash", "script_arguments", "environment_hash", "command", "std_in", "std_out", "std_err", "open_mode_append", "output_mode", "umask", "submit_host", "submit_pid", "nodes_given", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_gpu", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus", "gpus_per_node", "gpus_per_task", "gres", "exclusive", "constraint", "required_nodes", "excluded_nodes", "time_limit_s", "begin_time", "dependencies", "dependency_any", "kill_on_invalid_dependency", "array_tasks", "array_limit", "signal", "requeue", "hold", "nice", "priority", "comment", "wckey")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    USER_ID_FIELD_NUMBER: _ClassVar[int]
+    GROUP_ID_FIELD_NUMBER: _ClassVar[int]
+    USER_NAME_FIELD_NUMBER: _ClassVar[int]
+    GROUP_NAME_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    WORK_DIR_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    QOS_FIELD_NUMBER: _ClassVar[int]
+    IS_BATCH_FIELD_NUMBER: _ClassVar[int]
+    SCRIPT_HASH_FIELD_NUMBER: _ClassVar[int]
+    SCRIPT_ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    ENVIRONMENT_HASH_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    STD_IN_FIELD_NUMBER: _ClassVar[int]
+    STD_OUT_FIELD_NUMBER: _ClassVar[int]
+    STD_ERR_FIELD_NUMBER: _ClassVar[int]
+    OPEN_MODE_APPEND_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_MODE_FIELD_NUMBER: _ClassVar[int]
+    UMASK_FIELD_NUMBER: _ClassVar[int]
+    SUBMIT_HOST_FIELD_NUMBER: _ClassVar[int]
+    SUBMIT_PID_FIELD_NUMBER: _ClassVar[int]
+    NODES_GIVEN_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_PER_NODE_FIELD_NUMBER: _ClassVar[int]
+    CPUS_PER_TASK_FIELD_NUMBER: _ClassVar[int]
+    CPUS_PER_GPU_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_PER_NODE_MIB_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_PER_CPU_MIB_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_PER_GPU_MIB_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    GPUS_PER_NODE_FIELD_NUMBER: _ClassVar[int]
+    GPUS_PER_TASK_FIELD_NUMBER: _ClassVar[int]
+    GRES_FIELD_NUMBER: _ClassVar[int]
+    EXCLUSIVE_FIELD_NUMBER: _ClassVar[int]
+    CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
+    REQUIRED_NODES_FIELD_NUMBER: _ClassVar[int]
+    EXCLUDED_NODES_FIELD_NUMBER: _ClassVar[int]
+    TIME_LIMIT_S_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_TIME_FIELD_NUMBER: _ClassVar[int]
+    DEPENDENCIES_FIELD_NUMBER: _ClassVar[int]
+    DEPENDENCY_ANY_FIELD_NUMBER: _ClassVar[int]
+    KILL_ON_INVALID_DEPENDENCY_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_TASKS_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    REQUEUE_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
+    NICE_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    COMMENT_FIELD_NUMBER: _ClassVar[int]
+    WCKEY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    user_id: int
+    group_id: int
+    user_name: str
+    group_name: str
+    partition: str
+    work_dir: str
+    request: ResourceRequest
+    account: str
+    qos: str
+    is_batch: bool
+    script_hash: str
+    script_arguments: _containers.RepeatedScalarFieldContainer[str]
+    environment_hash: str
+    command: str
+    std_in: str
+    std_out: str
+    std_err: str
+    open_mode_append: bool
+    output_mode: int
+    umask: int
+    submit_host: str
+    submit_pid: int
+    nodes_given: bool
+    tasks: int
+    tasks_per_node: int
+    cpus_per_task: int
+    cpus_per_gpu: int
+    memory_per_node_mib: int
+    memory_per_cpu_mib: int
+    memory_per_gpu_mib: int
+    gpus: str
+    gpus_per_node: str
+    gpus_per_task: str
+    gres: str
+    exclusive: str
+    constraint: str
+    required_nodes: str
+    excluded_nodes: str
+    time_limit_s: float
+    begin_time: float
+    dependencies: _containers.RepeatedCompositeFieldContainer[Dependency]
+    dependency_any: bool
+    kill_on_invalid_dependency: bool
+    array_tasks: _containers.RepeatedScalarFieldContainer[int]
+    array_limit: int
+    signal: SignalBeforeEnd
+    requeue: bool
+    hold: bool
+    nice: int
+    priority: int
+    comment: str
+    wckey: str
+    def __init__(self, name: _Optional[str] = ..., user_id: _Optional[int] = ..., group_id: _Optional[int] = ..., user_name: _Optional[str] = ..., group_name: _Optional[str] = ..., partition: _Optional[str] = ..., work_dir: _Optional[str] = ..., request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., account: _Optional[str] = ..., qos: _Optional[str] = ..., is_batch: bool = ..., script_hash: _Optional[str] = ..., script_arguments: _Optional[_Iterable[str]] = ..., environment_hash: _Optional[str] = ..., command: _Optional[str] = ..., std_in: _Optional[str] = ..., std_out: _Optional[str] = ..., std_err: _Optional[str] = ..., open_mode_append: bool = ..., output_mode: _Optional[int] = ..., umask: _Optional[int] = ..., submit_host: _Optional[str] = ..., submit_pid: _Optional[int] = ..., nodes_given: bool = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_gpu: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus: _Optional[str] = ..., gpus_per_node: _Optional[str] = ..., gpus_per_task: _Optional[str] = ..., gres: _Optional[str] = ..., exclusive: _Optional[str] = ..., constraint: _Optional[str] = ..., required_nodes: _Optional[str] = ..., excluded_nodes: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., begin_time: _Optional[float] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., dependency_any: bool = ..., kill_on_invalid_dependency: bool = ..., array_tasks: _Optional[_Iterable[int]] = ..., array_limit: _Optional[int] = ..., signal: _Optional[_Union[SignalBeforeEnd, _Mapping]] = ..., requeue: bool = ..., hold: bool = ..., nice: _Optional[int] = ..., priority: _Optional[int] = ..., comment: _Optional[str] = ..., wckey: _Optional[str] = ...) -> None: ...
+
+class Step(_message.Message):
+    __slots__ = ("id", "name", "nodes", "tasks", "tasks_per_node", "start_time", "end_time", "state", "exit_code", "exit_signal", "open_nodes", "time_limit_s")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_PER_NODE_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    EXIT_SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    OPEN_NODES_FIELD_NUMBER: _ClassVar[int]
+    TIME_LIMIT_S_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    name: str
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    tasks: int
+    tasks_per_node: _containers.RepeatedScalarFieldContainer[int]
+    start_time: float
+    end_time: float
+    state: str
+    exit_code: int
+    exit_signal: int
+    open_nodes: _containers.RepeatedScalarFieldContainer[str]
+    time_limit_s: float
+    def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[_Iterable[int]] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., state: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., open_nodes: _Optional[_Iterable[str]] = ..., time_limit_s: _Optional[float] = ...) -> None: ...
+
+class Job(_message.Message):
+    __slots__ = ("id", "spec", "submit_time", "state", "run", "array_job_id", "array_task_id", "pending_tasks", "name", "partition", "time_limit_s", "nice", "comment", "array_limit", "begin_time", "priority", "held", "dependencies", "requeue", "changed_request", "avoided_nodes", "reason", "eligible_time", "start_time", "end_time", "allocation", "prepared_nodes", "open_nodes", "end_cause", "end_state", "cancelled_by", "requeue_held", "exit_code", "exit_signal", "derived_exit_code", "derived_exit_signal", "requeues", "signal_sent", "next_step_id", "steps", "suspended_time_s", "requeue_cause", "pending_reason", "restart_reason")
+    class RequeuesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class StepsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: Step
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[_Union[Step, _Mapping]] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    SUBMIT_TIME_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    PENDING_TASKS_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    TIME_LIMIT_S_FIELD_NUMBER: _ClassVar[int]
+    NICE_FIELD_NUMBER: _ClassVar[int]
+    COMMENT_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_TIME_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    DEPENDENCIES_FIELD_NUMBER: _ClassVar[int]
+    REQUEUE_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    AVOIDED_NODES_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ELIGIBLE_TIME_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATION_FIELD_NUMBER: _ClassVar[int]
+    PREPARED_NODES_FIELD_NUMBER: _ClassVar[int]
+    OPEN_NODES_FIELD_NUMBER: _ClassVar[int]
+    END_CAUSE_FIELD_NUMBER: _ClassVar[int]
+    END_STATE_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_BY_FIELD_NUMBER: _ClassVar[int]
+    REQUEUE_HELD_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    EXIT_SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    DERIVED_EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    DERIVED_EXIT_SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    REQUEUES_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_SENT_FIELD_NUMBER: _ClassVar[int]
+    NEXT_STEP_ID_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    SUSPENDED_TIME_S_FIELD_NUMBER: _ClassVar[int]
+    REQUEUE_CAUSE_FIELD_NUMBER: _ClassVar[int]
+    PENDING_REASON_FIELD_NUMBER: _ClassVar[int]
+    RESTART_REASON_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    spec: JobSpec
+    submit_time: float
+    state: str
+    run: int
+    array_job_id: int
+    array_task_id: int
+    pending_tasks: _containers.RepeatedScalarFieldContainer[int]
+    name: str
+    partition: str
+    time_limit_s: float
+    nice: int
+    comment: str
+    array_limit: int
+    begin_time: float
+    priority: int
+    held: str
+    dependencies: _containers.RepeatedCompositeFieldContainer[Dependency]
+    requeue: bool
+    changed_request: ResourceRequest
+    avoided_nodes: _containers.RepeatedScalarFieldContainer[str]
+    reason: str
+    eligible_time: float
+    start_time: float
+    end_time: float
+    allocation: _containers.RepeatedCompositeFieldContainer[NodeAllocation]
+    prepared_nodes: _containers.RepeatedScalarFieldContainer[str]
+    open_nodes: _containers.RepeatedScalarFieldContainer[str]
+    end_cause: str
+    end_state: str
+    cancelled_by: int
+    requeue_held: bool
+    exit_code: int
+    exit_signal: int
+    derived_exit_code: int
+    derived_exit_signal: int
+    requeues: _containers.ScalarMap[str, int]
+    signal_sent: bool
+    next_step_id: int
+    steps: _containers.MessageMap[int, Step]
+    suspended_time_s: float
+    requeue_cause: str
+    pending_reason: str
+    restart_reason: str
+    def __init__(self, id: _Optional[int] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., submit_time: _Optional[float] = ..., state: _Optional[str] = ..., run: _Optional[int] = ..., array_job_id: _Optional[int] = ..., array_task_id: _Optional[int] = ..., pending_tasks: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., priority: _Optional[int] = ..., held: _Optional[str] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., requeue: bool = ..., changed_request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., avoided_nodes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., eligible_time: _Optional[float] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., allocation: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., prepared_nodes: _Optional[_Iterable[str]] = ..., open_nodes: _Optional[_Iterable[str]] = ..., end_cause: _Optional[str] = ..., end_state: _Optional[str] = ..., cancelled_by: _Optional[int] = ..., requeue_held: bool = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., derived_exit_code: _Optional[int] = ..., derived_exit_signal: _Optional[int] = ..., requeues: _Optional[_Mapping[str, int]] = ..., signal_sent: bool = ..., next_step_id: _Optional[int] = ..., steps: _Optional[_Mapping[int, Step]] = ..., suspended_time_s: _Optional[float] = ..., requeue_cause: _Optional[str] = ..., pending_reason: _Optional[str] = ..., restart_reason: _Optional[str] = ...) -> None: ...
+
+class NodeSpec(_message.Message):
+    __slots__ = ("name", "cpus", "memory_mib", "gpus", "gpus_declared", "features", "weight", "address")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    GPUS_DECLARED_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    cpus: int
+    memory_mib: int
+    gpus: _containers.RepeatedCompositeFieldContainer[GpuGroup]
+    gpus_declared: bool
+    features: _containers.RepeatedScalarFieldContainer[str]
+    weight: int
+    address: str
+    def __init__(self, name: _Optional[str] = ..., cpus: _Optional[int] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuGroup, _Mapping]]] = ..., gpus_declared: bool = ..., features: _Optional[_Iterable[str]] = ..., weight: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
+
+class NodeFacts(_message.Message):
+    __slots__ = ("cpus", "memory_mib", "gpus", "host_name", "address", "step_port", "architecture", "operating_system", "version", "boot_time", "daemon_start_time", "sockets", "cores_per_socket", "threads_per_core")
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    HOST_NAME_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    STEP_PORT_FIELD_NUMBER: _ClassVar[int]
+    ARCHITECTURE_FIELD_NUMBER: _ClassVar[int]
+    OPERATING_SYSTEM_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    BOOT_TIME_FIELD_NUMBER: _ClassVar[int]
+    DAEMON_START_TIME_FIELD_NUMBER: _ClassVar[int]
+    SOCKETS_FIELD_NUMBER: _ClassVar[int]
+    CORES_PER_SOCKET_FIELD_NUMBER: _ClassVar[int]
+    THREADS_PER_CORE_FIELD_NUMBER: _ClassVar[int]
+    cpus: int
+    memory_mib: int
+    gpus: _containers.RepeatedCompositeFieldContainer[GpuGroup]
+    host_name: str
+    address: str
+    step_port: int
+    architecture: str
+    operating_system: str
+    version: str
+    boot_time: float
+    daemon_start_time: float
+    sockets: int
+    cores_per_socket: int
+    threads_per_core: int
+    def __init__(self, cpus: _Optional[int] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuGroup, _Mapping]]] = ..., host_name: _Optional[str] = ..., address: _Optional[str] = ..., step_port: _Optional[int] = ..., architecture: _Optional[str] = ..., operating_system: _Optional[str] = ..., version: _Optional[str] = ..., boot_time: _Optional[float] = ..., daemon_start_time: _Optional[float] = ..., sockets: _Optional[int] = ..., cores_per_socket: _Optional[int] = ..., threads_per_core: _Optional[int] = ...) -> None: ...
+
+class Node(_message.Message):
+    __slots__ = ("spec", "facts", "state", "responding", "drained", "reason", "reason_time", "reason_user_id", "last_busy_time", "cpus_used", "memory_used_mib", "gpus_used", "jobs", "cpu_load", "free_memory_mib", "stale_runs", "launch_failures")
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    RESPONDING_FIELD_NUMBER: _ClassVar[int]
+    DRAINED_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REASON_TIME_FIELD_NUMBER: _ClassVar[int]
+    REASON_USER_ID_FIELD_NUMBER: _ClassVar[int]
+    LAST_BUSY_TIME_FIELD_NUMBER: _ClassVar[int]
+    CPUS_USED_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_USED_MIB_FIELD_NUMBER: _ClassVar[int]
+    GPUS_USED_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    CPU_LOAD_FIELD_NUMBER: _ClassVar[int]
+    FREE_MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
+    STALE_RUNS_FIELD_NUMBER: _ClassVar[int]
+    LAUNCH_FAILURES_FIELD_NUMBER: _ClassVar[int]
+    spec: NodeSpec
+    facts: NodeFacts
+    state: str
+    responding: bool
+    drained: bool
+    reason: str
+    reason_time: float
+    reason_user_id: int
+    last_busy_time: float
+    cpus_used: bytes
+    memory_used_mib: int
+    gpus_used: bytes
+    jobs: _containers.RepeatedScalarFieldContainer[int]
+    cpu_load: float
+    free_memory_mib: int
+    stale_runs: _containers.RepeatedScalarFieldContainer[str]
+    launch_failures: int
+    def __init__(self, spec: _Optional[_Union[NodeSpec, _Mapping]] = ..., facts: _Optional[_Union[NodeFacts, _Mapping]] = ..., state: _Optional[str] = ..., responding: bool = ..., drained: bool = ..., reason: _Optional[str] = ..., reason_time: _Optional[float] = ..., reason_user_id: _Optional[int] = ..., last_busy_time: _Optional[float] = ..., cpus_used: _Optional[bytes] = ..., memory_used_mib: _Optional[int] = ..., gpus_used: _Optional[bytes] = ..., jobs: _Optional[_Iterable[int]] = ..., cpu_load: _Optional[float] = ..., free_memory_mib: _Optional[int] = ..., stale_runs: _Optional[_Iterable[str]] = ..., launch_failures: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,422 @@
+from minislurm.rpc.gen import common_pb2 as _common_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Event(_message.Message):
+    __slots__ = ("version", "cluster_configured", "job_submitted", "job_updated", "job_eligible", "dependency_settled", "run_placed", "node_prepared", "run_started", "run_ending", "node_released", "run_ended", "pending_ended", "job_signalled", "step_created", "step_node_ended", "node_registered", "node_changed", "partition_changed", "jobs_purged", "request_handled", "requests_forgotten", "task_detached", "job_requeued", "stale_run_ended")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_CONFIGURED_FIELD_NUMBER: _ClassVar[int]
+    JOB_SUBMITTED_FIELD_NUMBER: _ClassVar[int]
+    JOB_UPDATED_FIELD_NUMBER: _ClassVar[int]
+    JOB_ELIGIBLE_FIELD_NUMBER: _ClassVar[int]
+    DEPENDENCY_SETTLED_FIELD_NUMBER: _ClassVar[int]
+    RUN_PLACED_FIELD_NUMBER: _ClassVar[int]
+    NODE_PREPARED_FIELD_NUMBER: _ClassVar[int]
+    RUN_STARTED_FIELD_NUMBER: _ClassVar[int]
+    RUN_ENDING_FIELD_NUMBER: _ClassVar[int]
+    NODE_RELEASED_FIELD_NUMBER: _ClassVar[int]
+    RUN_ENDED_FIELD_NUMBER: _ClassVar[int]
+    PENDING_ENDED_FIELD_NUMBER: _ClassVar[int]
+    JOB_SIGNALLED_FIELD_NUMBER: _ClassVar[int]
+    STEP_CREATED_FIELD_NUMBER: _ClassVar[int]
+    STEP_NODE_ENDED_FIELD_NUMBER: _ClassVar[int]
+    NODE_REGISTERED_FIELD_NUMBER: _ClassVar[int]
+    NODE_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    JOBS_PURGED_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_HANDLED_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
+    TASK_DETACHED_FIELD_NUMBER: _ClassVar[int]
+    JOB_REQUEUED_FIELD_NUMBER: _ClassVar[int]
+    STALE_RUN_ENDED_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    cluster_configured: ClusterConfigured
+    job_submitted: JobSubmitted
+    job_updated: JobUpdated
+    job_eligible: JobEligible
+    dependency_settled: DependencySettled
+    run_placed: RunPlaced
+    node_prepared: NodePrepared
+    run_started: RunStarted
+    run_ending: RunEnding
+    node_released: NodeReleased
+    run_ended: RunEnded
+    pending_ended: PendingEnded
+    job_signalled: JobSignalled
+    step_created: StepCreated
+    step_node_ended: StepNodeEnded
+    node_registered: NodeRegistered
+    node_changed: NodeChanged
+    partition_changed: PartitionChanged
+    jobs_purged: JobsPurged
+    request_handled: RequestHandled
+    requests_forgotten: RequestsForgotten
+    task_detached: TaskDetached
+    job_requeued: JobRequeued
+    stale_run_ended: StaleRunEnded
+    def __init__(self, version: _Optional[int] = ..., cluster_configured: _Optional[_Union[ClusterConfigured, _Mapping]] = ..., job_submitted: _Optional[_Union[JobSubmitted, _Mapping]] = ..., job_updated: _Optional[_Union[JobUpdated, _Mapping]] = ..., job_eligible: _Optional[_Union[JobEligible, _Mapping]] = ..., dependency_settled: _Optional[_Union[DependencySettled, _Mapping]] = ..., run_placed: _Optional[_Union[RunPlaced, _Mapping]] = ..., node_prepared: _Optional[_Union[NodePrepared, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_ending: _Optional[_Union[RunEnding, _Mapping]] = ..., node_released: _Optional[_Union[NodeReleased, _Mapping]] = ..., run_ended: _Optional[_Union[RunEnded, _Mapping]] = ..., pending_ended: _Optional[_Union[PendingEnded, _Mapping]] = ..., job_signalled: _Optional[_Union[JobSignalled, _Mapping]] = ..., step_created: _Optional[_Union[StepCreated, _Mapping]] = ..., step_node_ended: _Optional[_Union[StepNodeEnded, _Mapping]] = ..., node_registered: _Optional[_Union[NodeRegistered, _Mapping]] = ..., node_changed: _Optional[_Union[NodeChanged, _Mapping]] = ..., partition_changed: _Optional[_Union[PartitionChanged, _Mapping]] = ..., jobs_purged: _Optional[_Union[JobsPurged, _Mapping]] = ..., request_handled: _Optional[_Union[RequestHandled, _Mapping]] = ..., requests_forgotten: _Optional[_Union[RequestsForgotten, _Mapping]] = ..., task_detached: _Optional[_Union[TaskDetached, _Mapping]] = ..., job_requeued: _Optional[_Union[JobRequeued, _Mapping]] = ..., stale_run_ended: _Optional[_Union[StaleRunEnded, _Mapping]] = ...) -> None: ...
+
+class ClusterConfigured(_message.Message):
+    __slots__ = ("time", "configuration")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    configuration: str
+    def __init__(self, time: _Optional[float] = ..., configuration: _Optional[str] = ...) -> None: ...
+
+class JobSubmitted(_message.Message):
+    __slots__ = ("time", "job", "request_id")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job: _common_pb2.Job
+    request_id: str
+    def __init__(self, time: _Optional[float] = ..., job: _Optional[_Union[_common_pb2.Job, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class JobUpdated(_message.Message):
+    __slots__ = ("time", "job")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job: _common_pb2.Job
+    def __init__(self, time: _Optional[float] = ..., job: _Optional[_Union[_common_pb2.Job, _Mapping]] = ...) -> None: ...
+
+class JobRequeued(_message.Message):
+    __slots__ = ("time", "job_id", "hold")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    hold: bool
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., hold: bool = ...) -> None: ...
+
+class JobEligible(_message.Message):
+    __slots__ = ("time", "job_id")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ...) -> None: ...
+
+class DependencySettled(_message.Message):
+    __slots__ = ("time", "job_id", "remaining", "never")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_FIELD_NUMBER: _ClassVar[int]
+    NEVER_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    remaining: _containers.RepeatedCompositeFieldContainer[_common_pb2.Dependency]
+    never: bool
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., remaining: _Optional[_Iterable[_Union[_common_pb2.Dependency, _Mapping]]] = ..., never: bool = ...) -> None: ...
+
+class TaskDetached(_message.Message):
+    __slots__ = ("time", "array_job_id", "task_id", "job_id")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    array_job_id: int
+    task_id: int
+    job_id: int
+    def __init__(self, time: _Optional[float] = ..., array_job_id: _Optional[int] = ..., task_id: _Optional[int] = ..., job_id: _Optional[int] = ...) -> None: ...
+
+class RunPlaced(_message.Message):
+    __slots__ = ("time", "job_id", "run", "allocation", "pending_reason")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATION_FIELD_NUMBER: _ClassVar[int]
+    PENDING_REASON_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    allocation: _containers.RepeatedCompositeFieldContainer[_common_pb2.NodeAllocation]
+    pending_reason: str
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., allocation: _Optional[_Iterable[_Union[_common_pb2.NodeAllocation, _Mapping]]] = ..., pending_reason: _Optional[str] = ...) -> None: ...
+
+class NodePrepared(_message.Message):
+    __slots__ = ("time", "job_id", "run", "node")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    node: str
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., node: _Optional[str] = ...) -> None: ...
+
+class RunStarted(_message.Message):
+    __slots__ = ("time", "job_id", "run")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...
+
+class RunEnding(_message.Message):
+    __slots__ = ("time", "job_id", "run", "cause", "state", "reason", "exit_code", "exit_signal", "cancelled_by", "hold", "requeue_cause", "avoid_nodes", "released_nodes", "end_time")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    EXIT_SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_BY_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
+    REQUEUE_CAUSE_FIELD_NUMBER: _ClassVar[int]
+    AVOID_NODES_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_NODES_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    cause: str
+    state: str
+    reason: str
+    exit_code: int
+    exit_signal: int
+    cancelled_by: int
+    hold: bool
+    requeue_cause: str
+    avoid_nodes: _containers.RepeatedScalarFieldContainer[str]
+    released_nodes: _containers.RepeatedScalarFieldContainer[str]
+    end_time: float
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., cause: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., cancelled_by: _Optional[int] = ..., hold: bool = ..., requeue_cause: _Optional[str] = ..., avoid_nodes: _Optional[_Iterable[str]] = ..., released_nodes: _Optional[_Iterable[str]] = ..., end_time: _Optional[float] = ...) -> None: ...
+
+class NodeReleased(_message.Message):
+    __slots__ = ("time", "job_id", "run", "node")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    node: str
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., node: _Optional[str] = ...) -> None: ...
+
+class RunEnded(_message.Message):
+    __slots__ = ("time", "job_id", "run", "end_time")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    end_time: float
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., end_time: _Optional[float] = ...) -> None: ...
+
+class PendingEnded(_message.Message):
+    __slots__ = ("time", "job_id", "state", "reason", "cancelled_by")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_BY_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    state: str
+    reason: str
+    cancelled_by: int
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., cancelled_by: _Optional[int] = ...) -> None: ...
+
+class JobSignalled(_message.Message):
+    __slots__ = ("time", "job_id", "run", "signal", "step_id", "full", "before_end")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    STEP_ID_FIELD_NUMBER: _ClassVar[int]
+    FULL_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_END_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    signal: int
+    step_id: int
+    full: bool
+    before_end: bool
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., signal: _Optional[int] = ..., step_id: _Optional[int] = ..., full: bool = ..., before_end: bool = ...) -> None: ...
+
+class StepCreated(_message.Message):
+    __slots__ = ("time", "job_id", "run", "step", "request_id")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    step: _common_pb2.Step
+    request_id: str
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., step: _Optional[_Union[_common_pb2.Step, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class StepNodeEnded(_message.Message):
+    __slots__ = ("time", "job_id", "run", "step_id", "nodes", "exit_code", "exit_signal")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    STEP_ID_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    EXIT_SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    step_id: int
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    exit_code: int
+    exit_signal: int
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., step_id: _Optional[int] = ..., nodes: _Optional[_Iterable[str]] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ...) -> None: ...
+
+class NodeRegistered(_message.Message):
+    __slots__ = ("time", "node", "facts", "runs")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    node: str
+    facts: _common_pb2.NodeFacts
+    runs: _containers.RepeatedCompositeFieldContainer[KnownRun]
+    def __init__(self, time: _Optional[float] = ..., node: _Optional[str] = ..., facts: _Optional[_Union[_common_pb2.NodeFacts, _Mapping]] = ..., runs: _Optional[_Iterable[_Union[KnownRun, _Mapping]]] = ...) -> None: ...
+
+class KnownRun(_message.Message):
+    __slots__ = ("job_id", "run", "clean")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    CLEAN_FIELD_NUMBER: _ClassVar[int]
+    job_id: int
+    run: int
+    clean: bool
+    def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., clean: bool = ...) -> None: ...
+
+class NodeChanged(_message.Message):
+    __slots__ = ("time", "node", "state", "responding", "drained", "reason", "reason_time", "reason_user_id")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    RESPONDING_FIELD_NUMBER: _ClassVar[int]
+    DRAINED_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REASON_TIME_FIELD_NUMBER: _ClassVar[int]
+    REASON_USER_ID_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    node: str
+    state: str
+    responding: bool
+    drained: bool
+    reason: str
+    reason_time: float
+    reason_user_id: int
+    def __init__(self, time: _Optional[float] = ..., node: _Optional[str] = ..., state: _Optional[str] = ..., responding: bool = ..., drained: bool = ..., reason: _Optional[str] = ..., reason_time: _Optional[float] = ..., reason_user_id: _Optional[int] = ...) -> None: ...
+
+class PartitionChanged(_message.Message):
+    __slots__ = ("time", "name", "state")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    name: str
+    state: str
+    def __init__(self, time: _Optional[float] = ..., name: _Optional[str] = ..., state: _Optional[str] = ...) -> None: ...
+
+class JobsPurged(_message.Message):
+    __slots__ = ("time", "job_ids")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_IDS_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, time: _Optional[float] = ..., job_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class RequestHandled(_message.Message):
+    __slots__ = ("time", "request_id", "job_id")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    request_id: str
+    job_id: int
+    def __init__(self, time: _Optional[float] = ..., request_id: _Optional[str] = ..., job_id: _Optional[int] = ...) -> None: ...
+
+class RequestsForgotten(_message.Message):
+    __slots__ = ("time", "request_ids")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_IDS_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    request_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, time: _Optional[float] = ..., request_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ArraySummary(_message.Message):
+    __slots__ = ("id", "live", "highest_exit_code", "ended_tasks")
+    class EndedTasksEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: str
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[str] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    LIVE_FIELD_NUMBER: _ClassVar[int]
+    HIGHEST_EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    ENDED_TASKS_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    live: _containers.RepeatedScalarFieldContainer[int]
+    highest_exit_code: int
+    ended_tasks: _containers.ScalarMap[int, str]
+    def __init__(self, id: _Optional[int] = ..., live: _Optional[_Iterable[int]] = ..., highest_exit_code: _Optional[int] = ..., ended_tasks: _Optional[_Mapping[int, str]] = ...) -> None: ...
+
+class RequestRecord(_message.Message):
+    __slots__ = ("request_id", "time", "job_id", "step_id")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_ID_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    time: float
+    job_id: int
+    step_id: int
+    def __init__(self, request_id: _Optional[str] = ..., time: _Optional[float] = ..., job_id: _Optional[int] = ..., step_id: _Optional[int] = ...) -> None: ...
+
+class StateHeader(_message.Message):
+    __slots__ = ("next_job_id", "configuration", "partition_states")
+    class PartitionStatesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NEXT_JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_STATES_FIELD_NUMBER: _ClassVar[int]
+    next_job_id: int
+    configuration: str
+    partition_states: _containers.ScalarMap[str, str]
+    def __init__(self, next_job_id: _Optional[int] = ..., configuration: _Optional[str] = ..., partition_states: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class StaleRunEnded(_message.Message):
+    __slots__ = ("time", "node", "run")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    node: str
+    run: str
+    def __init__(self, time: _Optional[float] = ..., node: _Optional[str] = ..., run: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,242 @@
+from minislurm.rpc.gen import common_pb2 as _common_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class NodeMessage(_message.Message):
+    __slots__ = ("registration", "heartbeat", "report")
+    REGISTRATION_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
+    registration: Registration
+    heartbeat: Heartbeat
+    report: Report
+    def __init__(self, registration: _Optional[_Union[Registration, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., report: _Optional[_Union[Report, _Mapping]] = ...) -> None: ...
+
+class Registration(_message.Message):
+    __slots__ = ("node", "facts", "runs")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    facts: _common_pb2.NodeFacts
+    runs: _containers.RepeatedCompositeFieldContainer[RunStatus]
+    def __init__(self, node: _Optional[str] = ..., facts: _Optional[_Union[_common_pb2.NodeFacts, _Mapping]] = ..., runs: _Optional[_Iterable[_Union[RunStatus, _Mapping]]] = ...) -> None: ...
+
+class RunStatus(_message.Message):
+    __slots__ = ("job_id", "run", "phase", "exit_code", "exit_signal", "start_time", "end_time", "running_steps", "launch_failed")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    EXIT_SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_STEPS_FIELD_NUMBER: _ClassVar[int]
+    LAUNCH_FAILED_FIELD_NUMBER: _ClassVar[int]
+    job_id: int
+    run: int
+    phase: str
+    exit_code: int
+    exit_signal: int
+    start_time: float
+    end_time: float
+    running_steps: _containers.RepeatedScalarFieldContainer[int]
+    launch_failed: bool
+    def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., phase: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., running_steps: _Optional[_Iterable[int]] = ..., launch_failed: bool = ...) -> None: ...
+
+class Heartbeat(_message.Message):
+    __slots__ = ("cpu_load", "free_memory_mib")
+    CPU_LOAD_FIELD_NUMBER: _ClassVar[int]
+    FREE_MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
+    cpu_load: float
+    free_memory_mib: int
+    def __init__(self, cpu_load: _Optional[float] = ..., free_memory_mib: _Optional[int] = ...) -> None: ...
+
+class Report(_message.Message):
+    __slots__ = ("number", "job_id", "run", "run_prepared", "prepare_failed", "run_started", "batch_exited", "run_cleaned", "step_ended")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    RUN_PREPARED_FIELD_NUMBER: _ClassVar[int]
+    PREPARE_FAILED_FIELD_NUMBER: _ClassVar[int]
+    RUN_STARTED_FIELD_NUMBER: _ClassVar[int]
+    BATCH_EXITED_FIELD_NUMBER: _ClassVar[int]
+    RUN_CLEANED_FIELD_NUMBER: _ClassVar[int]
+    STEP_ENDED_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    job_id: int
+    run: int
+    run_prepared: RunPrepared
+    prepare_failed: PrepareFailed
+    run_started: RunStarted
+    batch_exited: BatchExited
+    run_cleaned: RunCleaned
+    step_ended: StepEnded
+    def __init__(self, number: _Optional[int] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., run_prepared: _Optional[_Union[RunPrepared, _Mapping]] = ..., prepare_failed: _Optional[_Union[PrepareFailed, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., batch_exited: _Optional[_Union[BatchExited, _Mapping]] = ..., run_cleaned: _Optional[_Union[RunCleaned, _Mapping]] = ..., step_ended: _Optional[_Union[StepEnded, _Mapping]] = ...) -> None: ...
+
+class RunPrepared(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class PrepareFailed(_message.Message):
+    __slots__ = ("reason", "job_fault")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    JOB_FAULT_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    job_fault: bool
+    def __init__(self, reason: _Optional[str] = ..., job_fault: bool = ...) -> None: ...
+
+class RunStarted(_message.Message):
+    __slots__ = ("time",)
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    def __init__(self, time: _Optional[float] = ...) -> None: ...
+
+class BatchExited(_message.Message):
+    __slots__ = ("exit_code", "exit_signal", "time", "out_of_memory", "launch_failed", "reason", "clean")
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    EXIT_SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    OUT_OF_MEMORY_FIELD_NUMBER: _ClassVar[int]
+    LAUNCH_FAILED_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    CLEAN_FIELD_NUMBER: _ClassVar[int]
+    exit_code: int
+    exit_signal: int
+    time: float
+    out_of_memory: bool
+    launch_failed: bool
+    reason: str
+    clean: bool
+    def __init__(self, exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., time: _Optional[float] = ..., out_of_memory: bool = ..., launch_failed: bool = ..., reason: _Optional[str] = ..., clean: bool = ...) -> None: ...
+
+class RunCleaned(_message.Message):
+    __slots__ = ("time",)
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    def __init__(self, time: _Optional[float] = ...) -> None: ...
+
+class StepEnded(_message.Message):
+    __slots__ = ("step_id", "exit_code", "exit_signal", "time")
+    STEP_ID_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    EXIT_SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    step_id: int
+    exit_code: int
+    exit_signal: int
+    time: float
+    def __init__(self, step_id: _Optional[int] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., time: _Optional[float] = ...) -> None: ...
+
+class ControllerMessage(_message.Message):
+    __slots__ = ("commands", "acknowledged")
+    COMMANDS_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    commands: _containers.RepeatedCompositeFieldContainer[Command]
+    acknowledged: int
+    def __init__(self, commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ..., acknowledged: _Optional[int] = ...) -> None: ...
+
+class Command(_message.Message):
+    __slots__ = ("registered", "prepare_run", "start_run", "end_run", "signal_run", "forget_run")
+    REGISTERED_FIELD_NUMBER: _ClassVar[int]
+    PREPARE_RUN_FIELD_NUMBER: _ClassVar[int]
+    START_RUN_FIELD_NUMBER: _ClassVar[int]
+    END_RUN_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_RUN_FIELD_NUMBER: _ClassVar[int]
+    FORGET_RUN_FIELD_NUMBER: _ClassVar[int]
+    registered: Registered
+    prepare_run: PrepareRun
+    start_run: StartRun
+    end_run: EndRun
+    signal_run: SignalRun
+    forget_run: ForgetRun
+    def __init__(self, registered: _Optional[_Union[Registered, _Mapping]] = ..., prepare_run: _Optional[_Union[PrepareRun, _Mapping]] = ..., start_run: _Optional[_Union[StartRun, _Mapping]] = ..., end_run: _Optional[_Union[EndRun, _Mapping]] = ..., signal_run: _Optional[_Union[SignalRun, _Mapping]] = ..., forget_run: _Optional[_Union[ForgetRun, _Mapping]] = ...) -> None: ...
+
+class Registered(_message.Message):
+    __slots__ = ("heartbeat_interval_s", "spec", "cluster")
+    HEARTBEAT_INTERVAL_S_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    heartbeat_interval_s: float
+    spec: _common_pb2.NodeSpec
+    cluster: str
+    def __init__(self, heartbeat_interval_s: _Optional[float] = ..., spec: _Optional[_Union[_common_pb2.NodeSpec, _Mapping]] = ..., cluster: _Optional[str] = ...) -> None: ...
+
+class PrepareRun(_message.Message):
+    __slots__ = ("job_id", "run", "job", "script", "environment", "start", "restart_reason", "topology_address", "topology_pattern", "controller_address", "kill_wait_s")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    SCRIPT_FIELD_NUMBER: _ClassVar[int]
+    ENVIRONMENT_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    RESTART_REASON_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    KILL_WAIT_S_FIELD_NUMBER: _ClassVar[int]
+    job_id: int
+    run: int
+    job: _common_pb2.Job
+    script: bytes
+    environment: _containers.RepeatedScalarFieldContainer[bytes]
+    start: bool
+    restart_reason: str
+    topology_address: str
+    topology_pattern: str
+    controller_address: str
+    kill_wait_s: float
+    def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., job: _Optional[_Union[_common_pb2.Job, _Mapping]] = ..., script: _Optional[bytes] = ..., environment: _Optional[_Iterable[bytes]] = ..., start: bool = ..., restart_reason: _Optional[str] = ..., topology_address: _Optional[str] = ..., topology_pattern: _Optional[str] = ..., controller_address: _Optional[str] = ..., kill_wait_s: _Optional[float] = ...) -> None: ...
+
+class StartRun(_message.Message):
+    __slots__ = ("job_id", "run")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    job_id: int
+    run: int
+    def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...
+
+class EndRun(_message.Message):
+    __slots__ = ("job_id", "run", "cause", "time", "kill_wait_s", "kill")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    KILL_WAIT_S_FIELD_NUMBER: _ClassVar[int]
+    KILL_FIELD_NUMBER: _ClassVar[int]
+    job_id: int
+    run: int
+    cause: str
+    time: float
+    kill_wait_s: float
+    kill: bool
+    def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., cause: _Optional[str] = ..., time: _Optional[float] = ..., kill_wait_s: _Optional[float] = ..., kill: bool = ...) -> None: ...
+
+class SignalRun(_message.Message):
+    __slots__ = ("job_id", "run", "signal", "step_id", "full", "continue_first")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    STEP_ID_FIELD_NUMBER: _ClassVar[int]
+    FULL_FIELD_NUMBER: _ClassVar[int]
+    CONTINUE_FIRST_FIELD_NUMBER: _ClassVar[int]
+    job_id: int
+    run: int
+    signal: int
+    step_id: int
+    full: bool
+    continue_first: bool
+    def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., signal: _Optional[int] = ..., step_id: _Optional[int] = ..., full: bool = ..., continue_first: bool = ...) -> None: ...
+
+class ForgetRun(_message.Message):
+    __slots__ = ("job_id", "run")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    job_id: int
+    run: int
+    def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,118 @@
+"""What a scheduling pass reads (`Snapshot`) and what it returns (`Plan`). Plain data, no behaviour.
+
+The pass never sees the cluster's state: `cluster/snapshot.py` builds the snapshot, and the plan goes back
+as one more message, to be checked again against the state of that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from minislurm.domain.configuration import Partition, SchedulerSection
+from minislurm.domain.ids import Bitmap, JobId, NodeName
+from minislurm.domain.resources import NodeAllocation, ResourceRequest
+from minislurm.domain.states import Reason
+from minislurm.domain.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAvailability:
+    """One node at the time of the snapshot. Bit i of a bitmap is CPU or GPU i."""
+
+    name: NodeName
+    #: UP, responding, not drained.
+    usable: bool
+    #: Could be used again without a change of the configuration (down and drained nodes count).
+    cpus: int
+    memory_mib: int
+    cpus_free: Bitmap
+    memory_free_mib: int
+    gpus_free: Bitmap
+    gpus: Bitmap
+    #: GPU indexes by type; "" is not a key.
+    gpus_by_type: dict[str, Bitmap] = field(default_factory=dict)
+    features: frozenset[str] = frozenset()
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """A run that holds nodes, and when its limit ends it at the latest (infinity: no limit)."""
+
+    job_id: JobId
+    end_time: float
+    allocation: tuple[NodeAllocation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """A member of a request class: a job, or the undivided rest of an array.
+
+    `tasks`: pending task ids of the array, ascending, empty for a plain job or a single task.
+    `slots`: how many of them may start now under the array's limit (1 for a plain job).
+    """
+
+    job_id: JobId
+    submit_time: float
+    eligible_time: float
+    tasks: Sequence[int] = ()
+    slots: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RequestClass:
+    """Jobs that ask for the same thing of the same partition at the same standing: what holds for the
+    first that cannot start holds for all. `jobs` are in submission order."""
+
+    request: ResourceRequest
+    partition: Partition
+    time_limit_s: float  # 0: none
+    #: Computed parts of the priority that do not depend on time: nice, job size, partition.
+    nice: int = 0
+    #: Set by an operator; replaces the computed priority.
+    fixed_priority: int | None = None
+    avoided_nodes: tuple[NodeName, ...] = ()
+    jobs: Sequence[QueuedJob] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    now: float
+    nodes: Sequence[NodeAvailability]
+    running: Sequence[RunningJob]
+    classes: Sequence[RequestClass]
+    topology: Topology
+    settings: SchedulerSection
+    #: Greatest `priority_job_factor` of all partitions; 0: of those that have queued jobs.
+    job_factor_max: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Start this job (or this task of an array) here. The first node is the batch host."""
+
+    job_id: JobId
+    task_id: int | None
+    allocation: tuple[NodeAllocation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Why a job does not start now. `rejected`: number of nodes by first failing filter
+    ("down", "drained or not responding", "cpus busy", "features" …), kept for explain."""
+
+    reason: Reason
+    rejected: dict[str, int] = field(default_factory=dict)
+    #: Expected start, where a reservation was made; 0: not known.
+    start_estimate: float = 0.0
+    planned_nodes: tuple[NodeName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    placements: tuple[Placement, ...] = ()
+    #: For every queued job that does not start (or, of an array, not wholly).
+    waits: dict[JobId, Wait] = field(default_factory=dict)
+    #: Computed priority of the jobs that wait.
+    priorities: dict[JobId, int] = field(default_factory=dict)

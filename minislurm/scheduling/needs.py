@@ -1,0 +1,60 @@
+"""What a request asks of one node, and of how many nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minislurm.domain.configuration import Partition
+from minislurm.domain.resources import ResourceRequest
+
+NO_BOUND = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many tasks on how many nodes. Every node gets at least one task."""
+
+    tasks: int
+    nodes_min: int
+    nodes_max: int
+    #: As few nodes as it takes; otherwise as many as there are, up to `nodes_max`.
+    fewest: bool
+
+    @property
+    def possible(self) -> bool:
+        return self.nodes_min <= self.nodes_max
+
+    @property
+    def tasks_on_a_node(self) -> int:
+        """At least so many tasks have to go to some node, however many nodes there are."""
+        return -(-self.tasks // max(1, self.nodes_max))
+
+
+def bounds_of(request: ResourceRequest, partition: Partition) -> Bounds:
+    """The partition's own bounds included. With fewer tasks than nodes, tasks are added: one a node."""
+    nodes_min = max(request.nodes_min, partition.min_nodes, len(request.required_nodes), 1)
+    tasks = max(request.tasks, nodes_min)
+    nodes_max = min(request.nodes_max or NO_BOUND, partition.max_nodes or NO_BOUND, tasks)
+    if request.gpus_total:
+        nodes_max = min(nodes_max, request.gpus_total)
+    return Bounds(tasks, nodes_min, nodes_max, fewest=not request.nodes_max)
+
+
+def wants_gpus(request: ResourceRequest) -> bool:
+    return bool(request.gpus_per_node or request.gpus_per_task or request.gpus_total)
+
+
+def cpus_on_node(request: ResourceRequest, tasks: int) -> int:
+    return max(tasks * request.cpus_per_task, request.cpus_per_node_min)
+
+
+def gpus_on_node(request: ResourceRequest, tasks: int) -> int:
+    """The least; of `gpus_total` a node gets at least one, and may get more."""
+    return max(request.gpus_per_node, tasks * request.gpus_per_task, 1 if request.gpus_total else 0)
+
+
+def memory_on_node(request: ResourceRequest, cpus: int, gpus: int) -> int:
+    """MiB."""
+    return max(
+        request.memory_per_node_mib, request.memory_per_cpu_mib * cpus, request.memory_per_gpu_mib * gpus
+    )

@@ -1,0 +1,136 @@
+"""Who is considered first: partition tier, then multifactor priority, then who was eligible first.
+
+The factors are those of Slurm's multifactor plugin, each between 0 and 1 and multiplied by its weight:
+age, job size, partition; minus nice. Fair share comes with accounts.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from minislurm.domain.ids import JobId
+from minislurm.scheduling.model import QueuedJob, RequestClass, Snapshot
+
+#: Tier and priority negated, eligible and submission time, job id: smallest first.
+SortKey = tuple[int, int, float, float, int]
+
+
+class Ranking:
+    """Computes priorities at the time of the snapshot."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        settings = snapshot.settings
+        self._now = snapshot.now
+        self._settings = settings
+        self._max_age_s = max(settings.priority_max_age_s, 1e-9)
+        self._age_rate = settings.priority_weight_age / self._max_age_s
+        self._nodes = max(1, len(snapshot.nodes))
+        self._cpus = max(1, sum(node.cpus for node in snapshot.nodes))
+        seen = max((c.partition.priority_job_factor for c in snapshot.classes), default=1)
+        self._job_factor_max = max(1, snapshot.job_factor_max, seen)
+
+    def without_age(self, jobs: RequestClass) -> float:
+        """The part of the priority that all jobs of the class share."""
+        settings = self._settings
+        partition = settings.priority_weight_partition * (
+            jobs.partition.priority_job_factor / self._job_factor_max
+        )
+        return partition + settings.priority_weight_job_size * self._size_factor(jobs) - jobs.nice
+
+    def _size_factor(self, jobs: RequestClass) -> float:
+        """0 for the smallest, 1 for the whole cluster, by nodes and CPUs alike; or the other way round."""
+        request = jobs.request
+        cpus = max(request.tasks * request.cpus_per_task, request.nodes_min * request.cpus_per_node_min)
+        size = (min(1.0, request.nodes_min / self._nodes) + min(1.0, cpus / self._cpus)) / 2
+        return 1.0 - size if self._settings.priority_favor_small else size
+
+    def unbounded(self, jobs: RequestClass, shared: float, job: QueuedJob) -> int:
+        """The priority before it is raised to at least 1, so that nice keeps its order below that."""
+        if jobs.fixed_priority is not None:
+            return jobs.fixed_priority
+        age_s = min(max(0.0, self._now - job.eligible_time), self._max_age_s)
+        return 1 + int(shared + age_s * self._age_rate)
+
+    def priorities(self, jobs: RequestClass, shared: float, queued: Sequence[QueuedJob]) -> dict[JobId, int]:
+        """Priorities as shown, at least 1, of several jobs of a class at once."""
+        ids = [job.job_id for job in queued]
+        if jobs.fixed_priority is not None:
+            return dict.fromkeys(ids, jobs.fixed_priority)
+        eligible = np.fromiter((job.eligible_time for job in queued), np.float64, len(queued))
+        age_s = np.clip(self._now - eligible, 0.0, self._max_age_s)
+        values = np.maximum(1, 1 + (shared + age_s * self._age_rate).astype(np.int64))
+        return dict(zip(ids, values.tolist(), strict=True))
+
+
+class Turn:
+    """A class's place in the queue: which of its jobs is next, and how much of that one has started."""
+
+    __slots__ = ("jobs", "position", "shared_priority", "started")
+
+    def __init__(self, jobs: RequestClass, shared_priority: float) -> None:
+        self.jobs = jobs
+        self.shared_priority = shared_priority
+        self.position = 0
+        #: Tasks of the next job that start in this pass.
+        self.started = 0
+
+    @property
+    def job(self) -> QueuedJob:
+        return self.jobs.jobs[self.position]
+
+    @property
+    def rest(self) -> Sequence[QueuedJob]:
+        return self.jobs.jobs[self.position :]
+
+    @property
+    def startable(self) -> int:
+        """So many more tasks of the next job may start under its array's limit."""
+        job = self.job
+        return min(job.slots, len(job.tasks) or 1) - self.started
+
+    @property
+    def task_id(self) -> int | None:
+        """The task that starts next; None for a plain job."""
+        return self.job.tasks[self.started] if self.job.tasks else None
+
+    @property
+    def is_complete(self) -> bool:
+        return self.started >= (len(self.job.tasks) or 1)
+
+    def advance(self) -> bool:
+        """To the next job; False if there is none."""
+        self.position += 1
+        self.started = 0
+        return self.position < len(self.jobs.jobs)
+
+
+class Queue:
+    """Merges the classes by the next job of each. Within a class the order is that of its jobs."""
+
+    def __init__(self, ranking: Ranking) -> None:
+        self._ranking = ranking
+        self._heap: list[tuple[SortKey, int, Turn]] = []
+        self._pushed = 0
+
+    def add(self, turn: Turn) -> None:
+        heapq.heappush(self._heap, self._entry(turn))
+
+    def add_all(self, turns: Iterable[Turn]) -> None:
+        self._heap.extend(self._entry(turn) for turn in turns)
+        heapq.heapify(self._heap)
+
+    def pop(self) -> Turn | None:
+        return heapq.heappop(self._heap)[2] if self._heap else None
+
+    def _entry(self, turn: Turn) -> tuple[SortKey, int, Turn]:
+        job = turn.job
+        priority = self._ranking.unbounded(turn.jobs, turn.shared_priority, job)
+        key = (
+            -turn.jobs.partition.priority_tier, -priority, job.eligible_time, job.submit_time, job.job_id,
+        )  # fmt: skip
+        # The running number keeps turns, which have no order, from being compared.
+        self._pushed += 1
+        return key, self._pushed, turn

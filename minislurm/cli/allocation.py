@@ -67,11 +67,11 @@ class Allocation:
             with _raising_signals():
                 while True:
                     view = self._next_view(said_at if not said else None, deadline)
-                    if view is None and not said:
+                    if view is None and deadline is not None and time.monotonic() >= deadline:
+                        raise WaitedTooLong("Requested nodes are busy")
+                    if view is None:
                         said = True
                         inform(f"job {self.job_id} queued and waiting for resources")
-                    elif view is None:
-                        raise WaitedTooLong("Requested nodes are busy")
                     elif view.job.state is JobState.RUNNING:
                         if said:
                             inform(f"job {self.job_id} has been allocated resources")

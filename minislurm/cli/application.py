@@ -133,7 +133,7 @@ class Application(Generic[V]):
                     return 0
         values = self.values_of(line)
         if line.positionals and not self.takes_arguments:
-            raise UsageError(f"Unrecognized option: {line.positionals[0]}")
+            raise UsageError(f"Unrecognized option: {printable(line.positionals[0])}")
         return self.run(values, line.positionals)
 
     def _help(self) -> int:
@@ -156,10 +156,10 @@ def guarded(command: str, body: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Whoever read us has left. The interpreter's own flush at exit must not complain either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _discard_output()  # whoever read us has left
         return 141
     except OSError as error:
+        _flush_output()
         print_error(command, f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
         return 1
     except Exception as error:
@@ -234,4 +234,11 @@ def _flush_output() -> None:
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError:
-        pass
+        _discard_output()
+
+
+def _discard_output() -> None:
+    """What is still buffered goes nowhere, so that the interpreter's flush at exit does not complain."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, 1)
+    os.close(devnull)

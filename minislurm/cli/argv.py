@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from minislurm.cli.option import Argument, Option
+from minislurm.cli.printable import printable
 from minislurm.domain.errors import UsageError
 
 
@@ -150,7 +151,7 @@ class _Reader:
 
     def _error(self, message: str) -> UsageError:
         return UsageError(
-            f'{self._command}: {message}\nTry "{self._command} --help" for more information',
+            f'{self._command}: {printable(message)}\nTry "{self._command} --help" for more information',
             exit_code=self._usage_exit_code,
             prefix=False,
         )

@@ -6,6 +6,7 @@ import os
 import sys
 from dataclasses import dataclass
 
+from minislurm.cli.printable import printable
 from minislurm.domain.errors import UsageError
 
 #: Nothing that a person wrote; keeps `sbatch < /dev/zero` from filling the memory.
@@ -45,7 +46,7 @@ def read_script(file_name: str) -> BatchScript:
         with open(path, "rb") as file:
             content = file.read(MAX_SCRIPT_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise UsageError(f"Unable to open file {file_name}") from error
+        raise UsageError(f"Unable to open file {printable(file_name)}") from error
     return BatchScript(checked(content), os.path.basename(path), os.path.abspath(path))
 
 
@@ -127,7 +128,7 @@ def split_words(text: str, where: str) -> tuple[str, ...]:
             else:
                 word.append(character)
     if quote:
-        raise UsageError(f"{where}: Unmatched `{quote}` in [{text.strip()}]")
+        raise UsageError(f"{printable(where)}: Unmatched `{quote}` in [{text.strip()}]")
     if word is not None:
         words.append("".join(word))
     return tuple(words)

@@ -20,7 +20,7 @@ T = TypeVar("T")
 NAMED_WIDTH = 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Field(Generic[T]):
     """What a column shows. `sort_key` None: rows sort by the text."""
 
@@ -32,7 +32,7 @@ class Field(Generic[T]):
         return self.value(item) if self.sort_key is None else self.sort_key(item)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Column(Generic[T]):
     field: Field[T]
     width: int = 0
@@ -46,7 +46,7 @@ class Column(Generic[T]):
         return text + self.suffix
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Layout(Generic[T]):
     prefix: str
     columns: tuple[Column[T], ...]

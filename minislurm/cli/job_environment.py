@@ -9,19 +9,23 @@ from collections.abc import Mapping
 _DEFAULT_PATH = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def exported_environment(export: str | None, environment: Mapping[bytes, bytes]) -> tuple[bytes, ...]:
+def exported_environment(
+    export: str | None, environment: Mapping[bytes, bytes], *, login: bool = True
+) -> tuple[bytes, ...]:
     """Entries "NAME=value". None and ALL: everything; NONE: the submitter's SLURM_* only; a list: those and
     the listed ones (``ALL,NAME=value``: everything and those).
 
-    Without ALL a job still gets what a login would set: HOME, USER, LOGNAME, SHELL, PATH.
+    Without ALL a job still gets what a login would set: HOME, USER, LOGNAME, SHELL, PATH. `login` False
+    leaves that out, as srun does, and keeps MINISLURM_*, by which a task finds its cluster.
     """
     items = _items(export or "ALL")
     everything = "ALL" in items
     if everything:
         chosen = dict(environment)
     else:
-        chosen = login_environment()
-        chosen.update({name: value for name, value in environment.items() if name.startswith(b"SLURM_")})
+        chosen = login_environment() if login else {}
+        kept = (b"SLURM_",) if login else (b"SLURM_", b"MINISLURM_")
+        chosen.update({name: value for name, value in environment.items() if name.startswith(kept)})
     for item in items:
         if item in ("ALL", "NONE") or not item:
             continue

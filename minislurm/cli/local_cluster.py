@@ -106,7 +106,7 @@ class LocalCluster:
         plan.check()
         stored = self.stored_plan()
         if self.exists and stored == plan:
-            return self._with_free_port(self.configuration())
+            return self._with_free_port(self.configuration(), plan)
         if self.exists:
             configuration = self.configuration()
             running = self.running(configuration)
@@ -123,19 +123,21 @@ class LocalCluster:
         auth.make_key(parse(text, str(self.configuration_path)).key_file)
         self._write(text)
         self._plan_path.write_text(plan.to_json() + "\n")
-        return self._with_free_port(self.configuration())
+        return self._with_free_port(self.configuration(), plan)
 
-    def _with_free_port(self, configuration: Configuration) -> Configuration:
+    def _with_free_port(self, configuration: Configuration, plan: Plan) -> Configuration:
         """The same, on another port if a stranger has taken the controller's meanwhile."""
         self._make_folders()
-        controller = self.daemon(configuration, CONTROLLER)
-        if controller.pid() is not None or is_free(configuration.cluster.controller_port):
+        port = configuration.cluster.controller_port
+        if self.daemon(configuration, CONTROLLER).pid() is not None or is_free(port):
             return configuration
+        if plan.sets("cluster.controller_port"):
+            raise ClusterError(f"another program has taken port {port}, which cluster.controller_port names")
         running = self.running(configuration)
         if running:
             # Their configuration names the old port.
             raise ClusterError(
-                f"another program has taken the controller's port {configuration.cluster.controller_port}, "
+                f"another program has taken the controller's port {port}, "
                 f"and {len(running)} daemons still use it; stop them first with `minislurm down`"
             )
         changed = load(str(self.configuration_path), [f"cluster.controller_port={free_port()}"])

@@ -71,6 +71,10 @@ class Plan:
         numbers = {name: value for name, value in given.items() if value is not None}
         return replace(self, **numbers, overrides=tuple(by_key.values()))  # type: ignore[arg-type]
 
+    def sets(self, key: str) -> bool:
+        """Is there an override of `section.key`?"""
+        return any(text.partition("=")[0].strip() == key for text in self.overrides)
+
     def check(self) -> None:
         """Raises UsageError."""
         if not 1 <= self.nodes <= _MOST_NODES:

@@ -29,7 +29,7 @@ _AVAILABLE = {"UP": "up", "DOWN": "down", "DRAIN": "drain", "INACTIVE": "inact"}
 _NO_LIMIT = float("inf")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NodeField(Field[NodeGroup]):
     partition_likeness: PartitionLikeness | None = None
     node_likeness: NodeLikeness | None = None
@@ -97,11 +97,10 @@ def _sct(group: NodeGroup) -> str:
 
 
 def _job_size(partition: PartitionView) -> str:
+    least = max(1, partition.min_nodes)
     if partition.max_nodes is None:
-        return f"{partition.min_nodes}-infinite"
-    if partition.max_nodes == partition.min_nodes:
-        return str(partition.min_nodes)
-    return f"{partition.min_nodes}-{partition.max_nodes}"
+        return f"{least}-infinite"
+    return str(least) if partition.max_nodes == least else f"{least}-{partition.max_nodes}"
 
 
 def _limit_text(seconds: float | None) -> str:

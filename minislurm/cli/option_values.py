@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from minislurm.cli.option import OptionError
+from minislurm.cli.printable import printable
 from minislurm.domain.job import SignalBeforeEnd
 from minislurm.domain.resources import GpuGroup
 from minislurm.domain.signals import parse_signal
@@ -39,7 +40,7 @@ def count(option: str, minimum: int = 1) -> Callable[[str], int]:
     def parse(text: str) -> int:
         if _INTEGER.match(text) and minimum <= int(text) <= _MAX_COUNT:
             return int(text)
-        raise OptionError(f'Invalid numeric value "{text}" for --{option}.')
+        raise OptionError(f'Invalid numeric value "{printable(text)}" for --{option}.')
 
     return parse
 
@@ -59,7 +60,7 @@ def _node_count(text: str, whole: str) -> int:
     match = _NODE_COUNT.match(text)
     value = int(match[1]) * _COUNT_SUFFIX[match[2].lower()] if match else _MAX_COUNT + 1
     if value > _MAX_COUNT:
-        raise OptionError(f'"{whole}" is not a valid node count', exit_code=255)
+        raise OptionError(f'"{printable(whole)}" is not a valid node count', exit_code=255)
     return value
 
 
@@ -176,7 +177,7 @@ def only(option: str, *accepted: str) -> Callable[[str], str]:
 
     def parse(text: str) -> str:
         if text.lower() not in accepted:
-            raise OptionError(f"--{option}={text} is not supported by minislurm")
+            raise OptionError(f"--{option}={printable(text)} is not supported by minislurm")
         return text.lower()
 
     return parse

@@ -8,7 +8,7 @@ from minislurm.cli.printable import printable
 
 
 def record_text(lines: Sequence[str], *, one_line: bool, trailing_line: bool = False) -> str:
-    """One record with its final newline(s). `trailing_line`: a job's record ends with an empty line of its own."""
+    """One record with its final newline(s). `trailing_line`: a job's record ends with an empty line."""
     separator = " " if one_line else "\n   "
     text = separator.join(printable(line) for line in lines)
     if trailing_line:

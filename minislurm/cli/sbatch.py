@@ -66,7 +66,7 @@ def directive_options(script: BatchScript) -> list[Occurrence]:
             directive.words, options_of("sbatch"), command="sbatch", permute=False, usage_exit_code=255
         )
         if line.positionals:
-            raise UsageError(f"Invalid directive found in batch script: {line.positionals[0]}")
+            raise UsageError(f"Invalid directive found in batch script: {printable(line.positionals[0])}")
         found.extend(line.occurrences)
     return found
 
@@ -101,7 +101,7 @@ def _check_cluster(clusters: str) -> None:
     name = configuration().cluster.name
     for other in clusters.split(",") if clusters else ():
         if other not in (name, "all"):
-            raise UsageError(f"No cluster '{other}' known by database.")
+            raise UsageError(f"No cluster '{printable(other)}' known by database.")
 
 
 def _submit(values: BatchOptions, submission: Submission) -> int:
@@ -139,12 +139,14 @@ def _test_only(submission: Submission) -> int:
 
 def _wait(client: ControllerClient, job_id: JobId) -> int:
     """Until the job, or every task of the array, has ended; the highest exit code."""
-    codes: dict[int, int] = {}
+    from minislurm.domain.views import JobQuery
+
     while True:
         try:
-            for view in client.watch_job(job_id):
-                codes[int(view.job.id)] = wait_code(view.job)
-            return max(codes.values(), default=0)
+            for _ in client.watch_job(job_id):
+                pass
+            views = client.list_jobs(JobQuery((job_id,), include_ended=True))
+            return max((wait_code(view.job) for view in views), default=0)
         except ControllerUnavailable:
             # The job goes on without its controller, and so does the wait.
             time.sleep(_RETRY_S)

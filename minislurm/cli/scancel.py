@@ -99,7 +99,7 @@ def _targets(words: Iterable[str]) -> list[JobTarget]:
             try:
                 targets.append(parse_target(item))
             except ValueError as error:
-                raise UsageError(f"Invalid job id {item}") from error
+                raise UsageError(f"Invalid job id {printable(item)}") from error
     return targets
 
 
@@ -115,7 +115,7 @@ def _user_ids(values: Values) -> int | None:
         pass
     if values.user.isdecimal():
         return int(values.user)
-    raise UsageError(f"Invalid user name: {values.user}")
+    raise UsageError(f"Invalid user name: {printable(values.user)}")
 
 
 def _matching(
@@ -221,14 +221,15 @@ def _parse_signal(text: str) -> int:
     try:
         return parse_signal(text)
     except ValueError as error:
-        raise OptionError(f"Unknown job signal: {text}") from error
+        raise OptionError(f"Unknown job signal: {printable(text)}") from error
 
 
 def _parse_state(text: str) -> JobState:
     state = _STATES.get(text.upper())
     if state is None:
         raise OptionError(
-            f"Invalid job state specified: {text}\nValid job states are PENDING, RUNNING, SUSPENDED"
+            f"Invalid job state specified: {printable(text)}\n"
+            "Valid job states are PENDING, RUNNING, SUSPENDED"
         )
     return state
 

@@ -1,4 +1,4 @@
-"""`scontrol show config`: Slurm's keys and what they are here, then every key of minislurm's own configuration."""
+"""`scontrol show config`: Slurm's keys and what they are here, then minislurm's own keys."""
 
 from __future__ import annotations
 

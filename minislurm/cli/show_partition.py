@@ -27,7 +27,7 @@ def _lines(partition: PartitionView) -> list[str]:
         f"AllocNodes=ALL Default={'YES' if partition.default else 'NO'} QoS=N/A",
         f"DefaultTime={_default_time(partition)} DisableRootJobs=NO ExclusiveUser=NO GraceTime=0 Hidden=NO",
         f"MaxNodes={'UNLIMITED' if partition.max_nodes is None else partition.max_nodes} "
-        f"MaxTime={format_duration_long(partition.max_time_s)} MinNodes={partition.min_nodes} LLN=NO "
+        f"MaxTime={format_duration_long(partition.max_time_s)} MinNodes={_min_nodes(partition)} LLN=NO "
         f"MaxCPUsPerNode=UNLIMITED",
         f"Nodes={compress(sorted(partition.nodes, key=natural_key))}",
         f"PriorityJobFactor={partition.priority_job_factor} PriorityTier={partition.priority_tier} "
@@ -43,6 +43,11 @@ def _lines(partition: PartitionView) -> list[str]:
 
 def _default_time(partition: PartitionView) -> str:
     return "NONE" if partition.default_time_s is None else format_duration_long(partition.default_time_s)
+
+
+def _min_nodes(partition: PartitionView) -> int:
+    """Slurm calls no minimum 0."""
+    return partition.min_nodes if partition.min_nodes > 1 else 0
 
 
 def _default_memory(partition: PartitionView) -> str:

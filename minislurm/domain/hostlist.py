@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from itertools import product
+from math import prod
 
 #: More names than this are a mistake (``n[1-99999999]``), not a cluster.
 MAX_NAMES = 1_000_000
@@ -24,11 +25,9 @@ def expand(text: str) -> list[str]:
     names: list[str] = []
     for item in _items(text):
         literals, choices = _parts(item)
-        count = 1
-        for choice in choices:
-            count *= sum(last - first + 1 for first, last, _ in choice)
-            if count + len(names) > MAX_NAMES:
-                raise ValueError(f"hostlist has more than {MAX_NAMES} names")
+        count = prod(sum(last - first + 1 for first, last, _ in choice) for choice in choices)
+        if count + len(names) > MAX_NAMES:
+            raise ValueError(f"hostlist has more than {MAX_NAMES} names")
         if not choices:
             names.append(item)
             continue
@@ -37,8 +36,6 @@ def expand(text: str) -> list[str]:
             for number, literal in zip(numbers, literals[1:], strict=True):
                 pieces += (number, literal)
             names.append("".join(pieces))
-        if len(names) > MAX_NAMES:
-            raise ValueError(f"hostlist has more than {MAX_NAMES} names")
     return names
 
 

@@ -30,10 +30,10 @@ def lengthen(text: str) -> list[int]:
 
 
 def task_layout(tasks: int, capacities: Sequence[int]) -> tuple[int, ...]:
-    """How many of `tasks` each node gets: as evenly as `capacities` (tasks it can hold) allow, the first more.
+    """How many of `tasks` each node gets: as evenly as `capacities` (tasks it can hold) allow.
 
-    This is Slurm's block distribution: neighbouring ranks share a node (`ranks_of`). Raises ValueError where
-    the nodes cannot hold so many.
+    The first nodes get more where it does not come out even. This is Slurm's block distribution: neighbouring
+    ranks share a node (`ranks_of`). Raises ValueError where the nodes cannot hold so many.
     """
     if tasks > sum(capacities):
         raise ValueError(f"{tasks} tasks on nodes that can hold {sum(capacities)}")

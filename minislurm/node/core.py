@@ -98,7 +98,7 @@ class NodeCore:
 
     # --- what the I/O asks -------------------------------------------------------------------------------
 
-    def handle(self, message: Command | Event, now: float) -> list[Action]:
+    def handle(self, message: Command | Event, now: float) -> list[Action]:  # noqa: RET503 (assert_never)
         match message:
             case Prepare():
                 return self._prepare(message)
@@ -159,7 +159,7 @@ class NodeCore:
         self.runs[command.key] = RunRecord(command, start_wanted=command.start)
         return [PrepareRun(command)]
 
-    def _answer_again(self, record: RunRecord) -> list[Action]:
+    def _answer_again(self, record: RunRecord) -> list[Action]:  # noqa: RET503 (assert_never)
         match record.phase:
             case Phase.PREPARING:
                 return []
@@ -191,14 +191,14 @@ class NodeCore:
         record.phase = Phase.RUNNING
         if job.batch_host != self.node:
             record.start_time = now
-            return [SaveRun(record.key)]
+            return [SaveRun(record.key, Phase.RUNNING)]
         if not job.spec.is_batch:
             record.start_time = now
-            return [SaveRun(record.key), RunStarted(record.key, now)]
+            return [SaveRun(record.key, Phase.RUNNING), RunStarted(record.key, now)]
         if BATCH_STEP in record.steps:
             return []
         record.steps[BATCH_STEP] = StepRecord()
-        return [SaveRun(record.key), LaunchBatch(record.key)]
+        return [SaveRun(record.key, Phase.RUNNING), LaunchBatch(record.key)]
 
     def _end(self, command: End, now: float) -> list[Action]:
         record = self.runs.get(command.key)
@@ -271,7 +271,7 @@ class NodeCore:
             return self._finish_if_empty(record)
         if record.start_wanted:
             return self._launch(record, now)
-        return [SaveRun(key), RunPrepared(key)]
+        return [RunPrepared(key)]
 
     def _not_prepared(self, event: NotPrepared, now: float) -> list[Action]:
         record = self.runs.pop(event.key, None)
@@ -321,7 +321,7 @@ class NodeCore:
         if is_only_node and event.clean and not others and not self._has_epilog:
             record.exit_unreported = True
             return actions
-        return [*actions, SaveRun(record.key), BatchExited(record.key, event.exit)]
+        return [*actions, BatchExited(record.key, event.exit)]
 
     def _step_clean(self, key: RunKey, step_id: StepId) -> list[Action]:
         record = self.runs.get(key)
@@ -346,8 +346,8 @@ class NodeCore:
             del self.runs[key]
             return [RunCleaned(key, now), RemoveRun(key)]
         if record.exit_unreported:
-            return [SaveRun(key), BatchExited(key, record.exit or Exit(), clean=True)]
-        return [SaveRun(key), RunCleaned(key, now)]
+            return [SaveRun(key, Phase.CLEAN), BatchExited(key, record.exit or Exit(), clean=True)]
+        return [SaveRun(key, Phase.CLEAN), RunCleaned(key, now)]
 
 
 def _is_meant(command: Signal, step_id: StepId) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from minislurm.domain.hostlist import compress
 from minislurm.domain.ids import BATCH_STEP, StepId, indexes_of
@@ -21,7 +22,8 @@ from minislurm.node.messages import Prepare
 _OF_OTHER_JOBS = (
     "SLURM_ARRAY_", "SLURM_HET_", "SLURM_STEP", "SLURM_SRUN_", "SLURM_PACK_", "SLURM_JOB_ACCOUNT",
     "SLURM_JOB_QOS", "SLURM_JOB_GPUS", "SLURM_JOB_RESERVATION", "SLURM_JOB_END_TIME", "SLURM_JOB_START_TIME",
-    "SLURM_JOB_CONSTRAINTS", "SLURM_GPUS", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_CPUS_PER_", "SLURM_MEM_PER_",
+    "SLURM_JOB_CONSTRAINTS", "SLURM_GPUS", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_CPUS_PER_",
+    "SLURM_MEM_PER_",
     "SLURM_RESTART_COUNT", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_DISTRIBUTION", "SLURM_EXCLUSIVE",
     "MINISLURM_RESTART_REASON", "MINISLURM_STEP",
 )  # fmt: skip
@@ -57,7 +59,7 @@ class StepShape:
 
 
 def parse(entries_given: Iterable[bytes]) -> dict[str, str]:
-    """"NAME=value" entries; what has no "=" is dropped."""
+    """ "NAME=value" entries; what has no "=" is dropped."""
     environment: dict[str, str] = {}
     for entry in entries_given:
         name, equals, value = os.fsdecode(entry).partition("=")
@@ -76,9 +78,7 @@ def batch_environment(given: Mapping[str, str], prepare: Prepare, place: Place) 
     sbatch puts SLURM_SUBMIT_DIR into `given`: the specification holds only the working directory.
     """
     job = prepare.job
-    environment = {
-        name: value for name, value in given.items() if not name.startswith(_OF_OTHER_JOBS)
-    }
+    environment = {name: value for name, value in given.items() if not name.startswith(_OF_OTHER_JOBS)}
     environment.update(job_environment(prepare, place))
     environment.setdefault("SLURM_SUBMIT_DIR", job.spec.work_dir)
     environment |= {
@@ -244,7 +244,7 @@ def _array(job: Job) -> dict[str, str]:
 
 def _array_step(tasks: Sequence[int]) -> int:
     """The common distance of the ids; 1 where there is none."""
-    distances = {after - before for before, after in zip(tasks, tasks[1:], strict=False)}
+    distances = {after - before for before, after in pairwise(tasks)}
     return distances.pop() if len(distances) == 1 else 1
 
 

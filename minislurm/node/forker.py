@@ -1,14 +1,15 @@
 """The process that forks shepherds: small, single-threaded, without gRPC, everything loaded beforehand.
 
-Forking the daemon itself would be unsafe (gRPC has threads) and slow (fork copies page tables). It reads orders
-from the daemon's socket, each with one end of a socket pair for the shepherd, and ends when the daemon does;
-shepherds are its children and become init's then.
+Forking the daemon itself would be unsafe (gRPC has threads) and slow (fork copies page tables). It reads
+orders from the daemon's socket, each with one end of a socket pair for the shepherd, and ends when the daemon
+does; shepherds are its children and become init's then.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import json
 import os
 import signal
 import socket
@@ -61,7 +62,7 @@ def _orders(connection: socket.socket) -> Iterator[tuple[ShepherdOrder, socket.s
         buffer += data
         descriptors += received
         for _, payload in frames.split_frames(buffer):
-            order: ShepherdOrder = frames.json.loads(payload)
+            order: ShepherdOrder = json.loads(payload)
             yield order, socket.socket(fileno=descriptors.pop(0))
 
 

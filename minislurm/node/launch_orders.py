@@ -25,11 +25,10 @@ _KEEPING_CAUSES = ("preempt", "node_fail")
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The run's spool directory, the step's control group ("" for none), this boot."""
+    """The run's spool directory, the step's control group ("" for none)."""
 
     directory: str
     cgroup: str
-    boot_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +131,11 @@ def _order(prepare: Prepare, place: Place, where: Where) -> ShepherdOrder:
         "append": False,
         "output_mode": 0o600,
         "cgroup": where.cgroup,
-        "boot_id": where.boot_id,
         "kill_on_disconnect": False,
     }
 
 
-def _fields(
-    prepare: Prepare, place: Place, shape: StepShape | None = None, rank: int = 0
-) -> FilenameFields:
+def _fields(prepare: Prepare, place: Place, shape: StepShape | None = None, rank: int = 0) -> FilenameFields:
     job = prepare.job
     return FilenameFields(
         job_id=job.id,

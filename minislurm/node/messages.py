@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Union
+from typing import NamedTuple
 
 from minislurm.domain.ids import JobId, RunNumber, StepId
 from minislurm.domain.job import EndCause, Job
@@ -130,8 +130,8 @@ class RunFinished:
     key: RunKey
 
 
-Command = Union[Prepare, Start, End, Signal, Forget]
-Event = Union[Prepared, NotPrepared, StepStarted, StepExited, StepClean, RunFinished]
+Command = Prepare | Start | End | Signal | Forget
+Event = Prepared | NotPrepared | StepStarted | StepExited | StepClean | RunFinished
 
 
 # --- actions ----------------------------------------------------------------------------------------------
@@ -146,9 +146,10 @@ class PrepareRun:
 
 @dataclass(frozen=True, slots=True)
 class SaveRun:
-    """The record's phase and exit go to disk before anything after this action happens."""
+    """The run's phase (RUNNING, CLEAN) goes to disk before anything after this action happens."""
 
     key: RunKey
+    phase: Phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,5 +235,5 @@ class StepEnded:
     exit: Exit
 
 
-Report = Union[RunPrepared, PrepareFailed, RunStarted, BatchExited, RunCleaned, StepEnded]
-Action = Union[PrepareRun, SaveRun, LaunchBatch, SignalStep, EndStep, FinishRun, RemoveRun, Report]
+Report = RunPrepared | PrepareFailed | RunStarted | BatchExited | RunCleaned | StepEnded
+Action = PrepareRun | SaveRun | LaunchBatch | SignalStep | EndStep | FinishRun | RemoveRun | Report

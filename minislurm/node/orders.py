@@ -37,6 +37,5 @@ class ShepherdOrder(TypedDict):
     output_mode: int
     #: Directory of the step's control group; "" where processes are tracked as descendants.
     cgroup: str
-    boot_id: str
     #: Whoever cannot find srun any more kills the step.
     kill_on_disconnect: bool

@@ -10,14 +10,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from minislurm.domain.errors import ConfigurationError
-from minislurm.domain.ids import JobId, RunNumber, StepId
+from minislurm.domain.ids import BATCH_STEP, JobId, RunNumber, StepId
 from minislurm.node import spool
 from minislurm.node.core import RunRecord
+from minislurm.node.environment import step_name
 from minislurm.node.messages import Exit, Phase, RunKey
 from minislurm.node.wire import prepare
 from minislurm.rpc.gen import node_pb2
 
 log = logging.getLogger(__name__)
+
+_NAME_OF_PHASE = {
+    Phase.RUNNING: "running.pb",
+    Phase.PREPARED: "prepared.pb",
+    Phase.CLEAN: "clean.pb",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +34,6 @@ class FoundRun:
     record: RunRecord
     environment: tuple[bytes, ...]
     steps: tuple[StepId, ...]
-    boot_id: str
 
 
 class RunFiles:
@@ -40,10 +46,11 @@ class RunFiles:
             self._lock = os.open(f"{self.directory}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise ConfigurationError(f"{self.directory}: another minislurmd uses this spool directory") from error
+            raise ConfigurationError(
+                f"{self.directory}: another minislurmd uses this spool directory"
+            ) from error
         except OSError as error:
             raise ConfigurationError(f"node.spool_dir = {directory}: {error.strerror}") from error
-        self.boot_id = spool.boot_id()
 
     def close(self) -> None:
         os.close(self._lock)
@@ -63,45 +70,46 @@ class RunFiles:
         os.chmod(directory, 0o711)
         if message.script:
             script = self.script(key)
-            spool.write_file(script, message.script, 0o700)
-            os.chmod(script, 0o700)
+            _write_file(script, message.script, 0o700)
             if os.geteuid() == 0:
                 os.chown(script, message.job.spec.user_id, message.job.spec.group_id)
         without_script = node_pb2.PrepareRun()
         without_script.CopyFrom(message)
         without_script.ClearField("script")
-        spool.write_file(f"{directory}/{spool.PREPARE}", without_script.SerializeToString())
+        _write_file(
+            f"{directory}/{_NAME_OF_PHASE[Phase.PREPARED]}", without_script.SerializeToString(), 0o600
+        )
 
-    def save(self, record: RunRecord) -> None:
-        exit = record.exit
-        value: dict[str, Any] = {
-            "phase": record.phase.value,
-            "start_time": record.start_time,
-            "end_time": record.end_time,
-            "boot_id": self.boot_id,
-        }
-        if exit is not None:
-            value["exit"] = exit_to_json(exit)
-        spool.write_json(f"{self.path(record.key)}/{spool.RUN}", value)
+    def save(self, key: RunKey, phase: Phase) -> None:
+        """Raises OSError."""
+        path = self.path(key)
+        for name in _NAME_OF_PHASE.values():
+            try:
+                os.rename(f"{path}/{name}", f"{path}/{_NAME_OF_PHASE[phase]}")
+                return
+            except FileNotFoundError:
+                continue
+        raise FileNotFoundError(f"{path} has no file of a phase")
 
     def remove(self, key: RunKey) -> None:
         shutil.rmtree(self.path(key), ignore_errors=True)
 
     def remove_step(self, key: RunKey, step_id: StepId) -> None:
-        prefix = f"{self.path(key)}/{spool.step_prefix(step_id)}"
-        for suffix in (spool.STATE, spool.EXIT, spool.SOCKET):
-            try:
-                os.unlink(prefix + suffix)
-            except OSError:
-                pass
+        try:
+            os.unlink(self._status(key, step_id))
+        except OSError:
+            pass
 
     def step_state(self, key: RunKey, step_id: StepId) -> dict[str, Any] | None:
         """What the step's shepherd wrote when it began."""
-        return spool.read_json(f"{self.path(key)}/{spool.step_prefix(step_id)}{spool.STATE}")
+        return spool.read_status(self._status(key, step_id))[0]
 
     def step_exit(self, key: RunKey, step_id: StepId) -> Exit | None:
-        value = spool.read_json(f"{self.path(key)}/{spool.step_prefix(step_id)}{spool.EXIT}")
+        value = spool.read_status(self._status(key, step_id))[1]
         return exit_from_json(value) if value is not None else None
+
+    def _status(self, key: RunKey, step_id: StepId) -> str:
+        return f"{self.path(key)}/{step_name(step_id)}{spool.STATUS}"
 
     def find(self) -> list[FoundRun]:
         """All that earlier daemons left, but for what cannot be read, which is removed."""
@@ -119,39 +127,53 @@ class RunFiles:
         return found
 
     def _read(self, key: RunKey) -> FoundRun | None:
-        saved = spool.read_json(f"{self.path(key)}/{spool.RUN}")
+        names = os.listdir(self.path(key))
+        phase = next((phase for phase, name in _NAME_OF_PHASE.items() if name in names), None)
+        if phase is None:
+            return None  # PREPARE was not finished; the controller sends it again
+        path = f"{self.path(key)}/{_NAME_OF_PHASE[phase]}"
         try:
-            with open(f"{self.path(key)}/{spool.PREPARE}", "rb") as file:
+            with open(path, "rb") as file:
                 message = node_pb2.PrepareRun.FromString(file.read())
+                record = RunRecord(prepare(message), phase, exit=self.step_exit(key, BATCH_STEP))
         except Exception as error:  # whatever protobuf makes of a file that is not its own
             log.warning("run %s: its files cannot be read (%s)", key, error)
             return None
-        if saved is None:
-            return None  # PREPARE was not finished; the controller sends it again
-        record = RunRecord(
-            prepare(message),
-            Phase(saved["phase"]),
-            start_time=saved["start_time"],
-            end_time=saved["end_time"],
-            exit=exit_from_json(saved["exit"]) if "exit" in saved else None,
-        )
-        steps = {spool.step_of_prefix(name.partition(".")[0]) for name in os.listdir(self.path(key))}
+        steps = {spool.step_of_prefix(name.removesuffix(spool.STATUS)) for name in names}
+        if phase is not Phase.PREPARED:
+            # The rename that said so. A batch script's true start comes from its shepherd.
+            record.start_time = record.end_time = os.stat(path).st_ctime
         return FoundRun(
             record,
             tuple(message.environment),
             tuple(sorted(StepId(step) for step in steps if step is not None)),
-            str(saved["boot_id"]),
         )
 
+    def begin_boot(self) -> None:
+        """Removes what belongs to an earlier boot and had not ended: nothing of it runs, and the controller
+        has it as lost."""
+        path = f"{self.directory}/boot"
+        try:
+            with open(path) as file:
+                is_same = file.read() == spool.boot_id()
+        except FileNotFoundError:
+            is_same = False
+        if is_same:
+            return
+        for run in self.find():
+            if run.record.phase is not Phase.CLEAN and run.record.exit is None:
+                self.remove(run.record.key)
+        _write_file(path, spool.boot_id().encode(), 0o600)
 
-def exit_to_json(exit: Exit) -> dict[str, Any]:
-    return {
-        "exit_code": exit.exit_code,
-        "exit_signal": exit.exit_signal,
-        "time": exit.time,
-        "launch_failed": exit.launch_failed,
-        "reason": exit.reason,
-    }
+
+def _write_file(path: str, data: bytes, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    finally:
+        os.close(descriptor)
 
 
 def exit_from_json(value: dict[str, Any]) -> Exit:

@@ -10,10 +10,12 @@ Imported by the forker: standard library only, and nothing heavy.
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
 import socket
+import struct
 import time
 
 from minislurm.node import frames, spool
@@ -42,6 +44,8 @@ KILL_INTERVAL_S = 0.02
 MAXIMUM_KILL_INTERVAL_S = 1.0
 #: Output that srun has not fetched so long after the step ended is given up.
 LINGER_S = 30.0
+#: struct ucred: pid, uid, gid.
+_CREDENTIALS = struct.Struct("=iii")
 
 
 class Shepherd:
@@ -67,9 +71,9 @@ class Shepherd:
         self._kill_interval_s = KILL_INTERVAL_S
         self._linger_until = float("inf")
         if connection is not None:
-            self._set_channel(connection)
-            if not self._is_batch and self._channel is not None:
-                self._relay.attach(self._channel, 0)
+            channel = self._set_channel(connection)
+            if not self._is_batch:
+                self._relay.attach(channel, 0)
 
     def run(self) -> None:
         """Returns when nothing of the step is left and everyone knows."""
@@ -83,7 +87,6 @@ class Shepherd:
         while not self._advance():
             for descriptor, events in self._poll.poll(self._timeout_ms()):
                 self._handle(descriptor, events)
-        self._leave()
 
     # --- starting ----------------------------------------------------------------------------------------
 
@@ -96,30 +99,24 @@ class Shepherd:
         self._poll.register(self._wakeup, select.POLLIN)
 
     def _open_listener(self) -> None:
-        # A socket's path is limited to 107 bytes; a spool directory's is not.
-        os.chdir(self._order["directory"])
-        self._socket_name = self._order["prefix"] + spool.SOCKET
+        """A name of the abstract namespace: no file to make and remove, no limit of 107 bytes for the spool's
+        path. It cannot be guessed, and who connects is looked at (`_accept`)."""
+        self._socket_name = f"minislurm/{os.getpid()}/{os.urandom(8).hex()}"
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        os.umask(0o177)
-        self._listener.bind(self._socket_name)
+        self._listener.bind("\0" + self._socket_name)
         self._listener.listen(4)
         self._listener.setblocking(False)
         self._poll.register(self._listener.fileno(), select.POLLIN)
 
-    def _path(self, suffix: str) -> str:
-        return f"{self._order['directory']}/{self._order['prefix']}{suffix}"
-
     def _write_state(self) -> None:
-        pids = [task.pid for task in self._tasks if task.pid]
+        self._status = spool.open_status(f"{self._order['directory']}/{self._order['prefix']}{spool.STATUS}")
         state = {
             "pid": os.getpid(),
             "start_ticks": start_time(os.getpid()),
-            "start_time": self._start_time,
-            "boot_id": self._order["boot_id"],
-            "pids": pids,
+            "socket": self._socket_name,
             "cgroup": self._order["cgroup"],
         }
-        spool.write_json(self._path(spool.STATE), state)
+        spool.write_status(self._status, state)
 
     def _start(self) -> None:
         order = self._order
@@ -142,10 +139,8 @@ class Shepherd:
             self._streams.add(task)
         pids = [task.pid for task in self._tasks]
         if not self._is_batch:
-            # Which sessions to look for, should this process be killed; a batch script's is in "started".
             self._relay.post({"started": pids})
         self._tell({"started": {"pids": pids, "time": self._start_time}})
-        self._write_state()
 
     def _open_files(self, files: Files) -> str:
         """The directory that the tasks start in. Raises LaunchError."""
@@ -250,7 +245,7 @@ class Shepherd:
             "launch_failed": bool(launch_failed_signal),
             "reason": reason,
         }
-        spool.write_json(self._path(spool.EXIT), self._end)
+        spool.write_status(self._status, self._end)
         if self._childless and self._tracker.remove():
             self._set_clean()
         self._tell({"ended": self._end, "clean": self._clean})
@@ -291,18 +286,13 @@ class Shepherd:
             self._linger_until = time.monotonic() + LINGER_S
         return time.monotonic() >= self._linger_until
 
-    def _leave(self) -> None:
-        try:
-            os.unlink(f"{self._order['directory']}/{self._socket_name}")
-        except OSError:
-            pass  # the daemon has already removed the run's directory
-
     # --- the daemon's side -------------------------------------------------------------------------------
 
-    def _set_channel(self, connection: socket.socket) -> None:
+    def _set_channel(self, connection: socket.socket) -> frames.FrameSocket:
         self._drop_channel()
         self._channel = frames.FrameSocket(connection)
         self._poll.register(self._channel.fileno(), select.POLLIN)
+        return self._channel
 
     def _drop_channel(self) -> None:
         if self._channel is not None:
@@ -330,6 +320,12 @@ class Shepherd:
             connection, _ = self._listener.accept()
         except OSError:
             return
+        _, user_id, _ = _CREDENTIALS.unpack(
+            connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        )
+        if user_id not in (0, os.geteuid()):
+            connection.close()
+            return
         self._set_channel(connection)
         pids = [task.pid for task in self._tasks]
         self._tell(
@@ -356,7 +352,7 @@ class Shepherd:
                 if taken:
                     self._tell({"input_taken": taken})
             else:
-                self._obey(frames.json.loads(payload))
+                self._obey(json.loads(payload))
 
     def _obey(self, request: dict[str, Any]) -> None:
         if "acknowledge" in request:

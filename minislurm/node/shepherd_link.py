@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
+import struct
 from typing import Any, Protocol
 
 from minislurm.node import frames
+
+#: struct ucred: pid, uid, gid.
+_CREDENTIALS = struct.Struct("=iii")
 
 
 class Receiver(Protocol):
@@ -81,17 +84,17 @@ class ShepherdLink:
                 self._receiver.on_control(json.loads(payload))
 
 
-def connect(directory: str, socket_name: str) -> socket.socket | None:
-    """To the shepherd that listens in a run's directory; None where none does."""
+def connect(state: dict[str, Any]) -> socket.socket | None:
+    """To the shepherd that wrote this state (first line of the status file); None where it is gone."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            # Whatever the directory's length: a socket's path is limited to 107 bytes.
-            connection.connect(f"/proc/self/fd/{descriptor}/{socket_name}")
-        finally:
-            os.close(descriptor)
+        connection.connect("\0" + state["socket"])
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     except OSError:
+        connection.close()
+        return None
+    if _CREDENTIALS.unpack(credentials)[0] != state["pid"]:
+        # Someone else has taken the name of a dead one.
         connection.close()
         return None
     return connection

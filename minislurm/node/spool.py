@@ -1,14 +1,16 @@
-"""The files of a run: their names, and atomic small writes. Imported by the forker: nothing heavy.
+"""The files of a run: their names, and the status file. Imported by the forker: nothing heavy.
 
     SPOOL/lock                    held by the daemon
+    SPOOL/boot                    which boot of the host the runs belong to
     SPOOL/runs/job00012.1/        job 12, run 1
-        prepare.pb                the PrepareRun command without the script
-        run.json                  phase and exit, written by the daemon
+        prepared.pb               the PrepareRun command without the script; the name says the run's phase:
+                                  prepared.pb, running.pb, clean.pb
         slurm_script              the batch script; what $0 is, as in Slurm
-        STEP.state                the shepherd's pid and start time; written before anything runs
-        STEP.exit                 how the step ended; written before the shepherd says so
-        STEP.socket               where the shepherd listens
-    STEP is "batch" or the step's number.
+        STEP.status               two lines of JSON by the step's shepherd: who it is, before anything runs;
+                                  how the step ended, before it says so. STEP is "batch" or a number.
+
+Few files, since making and removing one costs as much as the rest of a launch. Each line is one write, so a
+process that is killed leaves all of it or nothing; after a crash of the host none of it counts.
 """
 
 from __future__ import annotations
@@ -21,11 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 SCRIPT = "slurm_script"
-PREPARE = "prepare.pb"
-RUN = "run.json"
-STATE = ".state"
-EXIT = ".exit"
-SOCKET = ".socket"
+STATUS = ".status"
 
 
 def run_directory(spool: str, job_id: int, run: int) -> str:
@@ -38,42 +36,30 @@ def run_key(directory_name: str) -> tuple[int, int] | None:
     return (int(job), int(run)) if job.isdigit() and run.isdigit() else None
 
 
-def step_prefix(step_id: int) -> str:
-    return "batch" if step_id < 0 else str(step_id)
-
-
 def step_of_prefix(prefix: str) -> int | None:
     if prefix == "batch":
         return -1
     return int(prefix) if prefix.isdigit() else None
 
 
-def write_file(path: str, data: bytes, mode: int = 0o600) -> None:
-    """Whole or not at all: a crash leaves the old file or the new one. Not synced: after a reboot nothing
-    of it counts."""
-    temporary = path + ".new"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-    finally:
-        os.close(descriptor)
-    os.rename(temporary, path)
+def open_status(path: str) -> int:
+    """The descriptor of a new status file."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
 
-def write_json(path: str, value: dict[str, Any]) -> None:
-    write_file(path, json.dumps(value, separators=(",", ":")).encode())
+def write_status(descriptor: int, value: dict[str, Any]) -> None:
+    os.write(descriptor, json.dumps(value, separators=(",", ":")).encode() + b"\n")
 
 
-def read_json(path: str) -> dict[str, Any] | None:
-    """None where there is no such file, or no whole one."""
+def read_status(path: str) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """(who the shepherd is, how the step ended); None for what is not there."""
     try:
         with open(path, "rb") as file:
-            value = json.loads(file.read())
-    except (OSError, ValueError):
-        return None
-    return value if isinstance(value, dict) else None
+            lines = file.read().split(b"\n")
+    except OSError:
+        return None, None
+    values = [json.loads(line) for line in lines[:-1]]
+    return (values[0] if values else None), (values[1] if len(values) > 1 else None)
 
 
 def boot_id() -> str:

@@ -45,6 +45,8 @@ class StepProcess:
         self.listener: Listener | None = None
         #: The shepherd has begun, as far as it could say so.
         self.begun = adopted
+        #: Of the tasks; each leads a session.
+        self.pids: list[int] = []
         self.ended = False
         self.clean = False
         self._adopted = adopted
@@ -97,6 +99,7 @@ class StepProcess:
             self._on_srun(message["srun"])
         elif "started" in message:
             self.begun = True
+            self.pids = message["started"]["pids"]
             self._on_event(StepStarted(self.key, self.step_id, message["started"]["time"]))
         elif "hello" in message:
             self._on_hello(message)
@@ -130,6 +133,7 @@ class StepProcess:
 
     def _on_hello(self, message: dict[str, Any]) -> None:
         """Of an adopted step: where things stand."""
+        self.pids = message["hello"]["pids"]
         if message["hello"]["time"]:
             self._on_event(StepStarted(self.key, self.step_id, message["hello"]["time"]))
         if message["ended"] is not None:

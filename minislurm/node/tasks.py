@@ -26,17 +26,17 @@ class Task:
     """One process that the shepherd started, with its ends of the pipes (-1: none)."""
 
     __slots__ = (
+        "dumped_core",
         "error_fd",
         "exit_code",
         "exit_signal",
+        "exited",
         "input_fd",
         "order",
         "output_fd",
         "pid",
         "rank",
         "stdio",
-        "dumped_core",
-        "exited",
     )
 
     def __init__(self, order: TaskOrder) -> None:
@@ -173,7 +173,7 @@ def _become(order: ShepherdOrder, task: Task, work_dir: str, group_descriptor: i
 
 
 def _execute(order: ShepherdOrder, task: Task) -> int:
-    """Returns only on failure: the exit code, which Slurm makes from errno (2: not found, 13: no permission)."""
+    """Returns only on failure: the exit code, Slurm's is errno (2: not found, 13: no permission)."""
     environment: dict[bytes, bytes] = {}
     for entry in (*order["environment"], *task.order["environment"]):
         name, _, value = os.fsencode(entry).partition(b"=")
@@ -195,7 +195,9 @@ def _candidates(program: bytes, path: bytes | None) -> list[bytes]:
     """Where a program may be. Without PATH nowhere, as in Slurm."""
     if b"/" in program:
         return [program]
-    return [os.path.join(directory or b".", program) for directory in (path or b"").split(b":")] if path else []
+    return (
+        [os.path.join(directory or b".", program) for directory in (path or b"").split(b":")] if path else []
+    )
 
 
 def _complain(order: ShepherdOrder, text: str) -> None:

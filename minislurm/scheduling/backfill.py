@@ -45,7 +45,7 @@ class Timeline:
         self._now = now
         self._ends: list[float] = []
         self._shares: list[Share] = []
-        self._sorted = _SortedShares([], [], 0)
+        self._sorted = _SortedShares([], [], len(inventory.type_bits))
 
     def add_running(self, running: Iterable[RunningJob]) -> Generator[None, None, None]:
         """Yields between units of work. A run past its limit is about to end: it counts as ending now."""
@@ -127,15 +127,17 @@ class Backfill:
         ends = self._timeline.sorted()
         times = np.unique(np.concatenate((ends.ends, [r.end for r in self.reservations], [self._now])))
 
+        found: dict[int, list[Share] | None] = {}
+
         def fits(k: int) -> bool:
-            return fit(self._available(float(times[k]), free)) is not None
+            found[k] = fit(self._available(float(times[k]), free))
+            return found[k] is not None
 
         first = yield from _first(len(times), fits)
-        if first is None:
+        shares = None if first is None else found[first]
+        if first is None or shares is None:
             return None
         time = float(times[first])
-        shares = fit(self._available(time, free))
-        assert shares is not None
         return self._keep(partition, time, time + duration_s, tuple(shares), free)
 
     def _available(self, time: float, free: Counts) -> Counts:

@@ -41,17 +41,15 @@ def steps(snapshot: Snapshot) -> Generator[None, None, Plan]:
     ranking = Ranking(snapshot)
     draft, queue, cycle = Draft(ranking), Queue(ranking), _Cycle(snapshot, table)
 
-    turns: list[Turn] = []
     for jobs in snapshot.classes:
         turn = Turn(jobs, ranking.without_age(jobs))
         misfit = cycle.misfit(jobs)
         if misfit is not None:
             yield from draft.wait_all(jobs, turn.shared_priority, jobs.jobs, misfit)
         elif jobs.jobs:
-            turns.append(turn)
+            queue.add(turn)
         yield
 
-    queue.add_all(turns)
     while (turn_now := queue.pop()) is not None:
         turn = turn_now
         while turn.startable > 0 and (shares := cycle.find(turn.jobs)):
@@ -103,7 +101,9 @@ class _Cycle:
 
     def find(self, jobs: RequestClass) -> list[Share] | None:
         """Where one more job of the class can start without delaying a reservation; None: nowhere."""
-        if self._is_known_to_wait(jobs) or self._is_closed(jobs):
+        if not self._is_in_turn(jobs) and (
+            self._is_closed(jobs) or self._is_beyond_depth(jobs) or self._known_wait(jobs) is not None
+        ):
             return None
         return choose(self._room_beside_reservations(jobs))
 
@@ -149,8 +149,8 @@ class _Cycle:
         beside = now if self._is_closed(jobs) else self._room_beside_reservations(jobs)
         return Wait(reason, self._filters.rejected(jobs, self._table.free, beside))
 
-    def _is_known_to_wait(self, jobs: RequestClass) -> bool:
-        return self._is_beyond_depth(jobs) or self._known_wait(jobs) is not None
+    def _is_in_turn(self, jobs: RequestClass) -> bool:
+        return self._room is not None and self._room[0] is jobs
 
     def _known_wait(self, jobs: RequestClass) -> Wait | None:
         end, wait = self._blocked.get(key_of(jobs), (0.0, None))
@@ -167,7 +167,8 @@ class _Cycle:
     def _room_beside_reservations(self, jobs: RequestClass) -> Room:
         """Kept while the same class is in turn: after a placement only its nodes are looked at again."""
         changes = self._table.changes
-        if self._room is not None and self._room[0] is jobs:
+        if self._is_in_turn(jobs):
+            assert self._room is not None
             room = self._room[1]
             if self._seen < len(changes):
                 room.refresh(changes[self._seen :])

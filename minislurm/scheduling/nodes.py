@@ -7,7 +7,7 @@ present has bitmaps: for the future, counts are enough.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,15 @@ from minislurm.scheduling.model import NodeAvailability
 
 Mask = NDArray[np.bool_]
 
+#: Nodes read between two yields: about a millisecond.
+_CHUNK = 1000
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What a run takes from one node. `gpus`: one number for each GPU type of the inventory."""
+
+class Share(NamedTuple):
+    """What a run takes from one node. `gpus`: one number for each GPU type of the inventory.
+
+    A tuple, because one is made for every allocation of every running job in every pass.
+    """
 
     node: int
     tasks: int
@@ -72,10 +77,9 @@ class Inventory:
         self.rows: dict[str, int] = {}
         #: By row and node: the indexes of the GPUs of that type.
         self.type_bits: list[list[int]] = []
-        self._sort_gpus(nodes)
         cpus = np.array([node.cpus for node in nodes], dtype=np.int64)
         memory = np.array([node.memory_mib for node in nodes], dtype=np.int64)
-        self.total = Counts(cpus, memory, self.count_gpus([node.gpus for node in nodes]))
+        self.total = Counts(cpus, memory, np.zeros((0, len(nodes)), dtype=np.int64))
         self.has_gpus = np.array([node.gpus != 0 for node in nodes], dtype=np.bool_)
         #: False: never registered, so nobody knows yet what it has.
         self.known = cpus > 0
@@ -83,8 +87,11 @@ class Inventory:
     def __len__(self) -> int:
         return len(self.names)
 
-    def _sort_gpus(self, nodes: Sequence[NodeAvailability]) -> None:
+    def read_gpus(self, nodes: Sequence[NodeAvailability]) -> Generator[None, None, None]:
+        """The second half of the construction. Yields between units of work."""
         for i, node in enumerate(nodes):
+            if i % _CHUNK == 0:
+                yield
             if not node.gpus:
                 continue
             rest = int(node.gpus)
@@ -93,6 +100,7 @@ class Inventory:
                 rest &= ~bits
             if rest:
                 self._row("")[i] = rest
+        self.total.gpus = self.count_gpus([node.gpus for node in nodes])
 
     def _row(self, gpu_type: str) -> list[int]:
         if gpu_type not in self.rows:
@@ -116,7 +124,7 @@ class Inventory:
         node = self.index.get(allocation.node)
         if node is None:
             return None
-        gpus = self.gpus_by_row(node, allocation.gpus) if allocation.gpus else (0,) * len(self.type_bits)
+        gpus = self.gpus_by_row(node, allocation.gpus) if self.type_bits else ()
         return Share(node, allocation.tasks, allocation.cpu_count, allocation.memory_mib, gpus)
 
 
@@ -137,7 +145,7 @@ class NodeTable:
     def build(cls, nodes: Sequence[NodeAvailability], topology: Topology) -> Generator[None, None, NodeTable]:
         """Yields between units of work."""
         inventory = Inventory(nodes, topology)
-        yield
+        yield from inventory.read_gpus(nodes)
         cpu_bits, gpu_bits = [int(node.cpus_free) for node in nodes], [int(node.gpus_free) for node in nodes]
         cpus = np.array([bits.bit_count() for bits in cpu_bits], dtype=np.int64)
         memory = np.array([node.memory_free_mib for node in nodes], dtype=np.int64)

@@ -7,7 +7,7 @@ age, job size, partition; minus nice. Fair share comes with accounts.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from minislurm.scheduling.model import QueuedJob, RequestClass, Snapshot
 
 #: Tier and priority negated, eligible and submission time, job id: smallest first.
 SortKey = tuple[int, int, float, float, int]
+
+#: From so many jobs on an array is quicker than a loop.
+_MANY = 16
 
 
 class Ranking:
@@ -56,13 +59,12 @@ class Ranking:
 
     def priorities(self, jobs: RequestClass, shared: float, queued: Sequence[QueuedJob]) -> dict[JobId, int]:
         """Priorities as shown, at least 1, of several jobs of a class at once."""
-        ids = [job.job_id for job in queued]
-        if jobs.fixed_priority is not None:
-            return dict.fromkeys(ids, jobs.fixed_priority)
+        if len(queued) < _MANY or jobs.fixed_priority is not None:
+            return {job.job_id: max(1, self.unbounded(jobs, shared, job)) for job in queued}
         eligible = np.fromiter((job.eligible_time for job in queued), np.float64, len(queued))
         age_s = np.clip(self._now - eligible, 0.0, self._max_age_s)
         values = np.maximum(1, 1 + (shared + age_s * self._age_rate).astype(np.int64))
-        return dict(zip(ids, values.tolist(), strict=True))
+        return dict(zip([job.job_id for job in queued], values.tolist(), strict=True))
 
 
 class Turn:
@@ -117,10 +119,6 @@ class Queue:
 
     def add(self, turn: Turn) -> None:
         heapq.heappush(self._heap, self._entry(turn))
-
-    def add_all(self, turns: Iterable[Turn]) -> None:
-        self._heap.extend(self._entry(turn) for turn in turns)
-        heapq.heapify(self._heap)
 
     def pop(self) -> Turn | None:
         return heapq.heappop(self._heap)[2] if self._heap else None

@@ -16,6 +16,8 @@ from minislurm.scheduling.needs import cpus_on_node, gpus_on_node, memory_on_nod
 from minislurm.scheduling.nodes import Share
 from minislurm.scheduling.room import Room
 
+_NEVER = 1 << 62
+
 
 def choose(room: Room) -> list[Share] | None:
     """The gang's shares, neighbours next to each other; None: it does not fit now."""
@@ -52,16 +54,17 @@ def _one_node(room: Room) -> int | None:
         only = np.zeros_like(fits)
         only[room.inventory.index[name]] = True
         fits &= only
-    nodes = np.flatnonzero(fits)
-    if not len(nodes):
+    score = np.where(fits, room.score, _NEVER)
+    best = int(score.argmin())
+    if score[best] == _NEVER:
         return None
-    score = room.score[nodes]
-    best = nodes[score == score.min()]
-    if len(best) == 1 or room.inventory.layout.leaf_count == 1:
-        return int(best[0])
-    leaf_of_node = room.inventory.layout.leaf_of_node
-    others = np.bincount(leaf_of_node[nodes])
-    return int(best[np.argmin(others[leaf_of_node[best]])])
+    if room.inventory.layout.leaf_count > 1:
+        equals = np.flatnonzero(score == score[best])
+        if len(equals) > 1:
+            leaf_of_node = room.inventory.layout.leaf_of_node
+            others = np.bincount(leaf_of_node[fits])
+            best = int(equals[np.argmin(others[leaf_of_node[equals]])])
+    return best
 
 
 def _most_nodes(room: Room, eligible: Indexes) -> Indexes | None:

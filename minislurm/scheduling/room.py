@@ -16,6 +16,7 @@ from minislurm.scheduling.nodes import Counts, Inventory, Mask
 Where: TypeAlias = "slice | NDArray[np.int64]"
 
 _EVERYWHERE = slice(None)
+_SMALL = 256
 #: The score's fields: weight above bit 28, GPU node, free GPUs above bit 16, free CPUs.
 _WEIGHT_BIT, _GPU_NODE_BIT, _GPUS_BIT = 28, 27, 16
 _GPUS_MOST, _CPUS_MOST = (1 << 11) - 1, (1 << 16) - 1
@@ -59,6 +60,13 @@ class Room:
 
     def refresh(self, changed: Sequence[int]) -> None:
         """After placements on these nodes."""
+        if len(self.tasks) <= _SMALL:
+            # Cheaper than picking out the changed ones.
+            if len(self._counts) > 1:
+                self.free = _least(self._counts)
+            self.tasks, self.gpus = self._evaluate(_EVERYWHERE)
+            self.score = self._score(_EVERYWHERE)
+            return
         where = np.array(changed, dtype=np.int64)
         if len(self._counts) > 1:
             least = _least([_at(counts, where) for counts in self._counts])

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from minislurm.cli.step_files import PatternValues, StreamPlan, plan_stream
+from minislurm.cli.step_files import StreamPlan, plan_stream
+from minislurm.domain.filenames import FilenameFields
 
-VALUES = PatternValues(job_id=12, step_id=3, array_job_id=10, array_task_id=4, user="alice")
+VALUES = FilenameFields(job_id=12, step_id=3, array_job_id=10, array_task_id=4, user_name="alice")
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,7 @@ VALUES = PatternValues(job_id=12, step_id=3, array_job_id=10, array_task_id=4, u
         ("o%%j", StreamPlan(file="/work/o%j")),
         ("o.%t", StreamPlan(node_pattern="/work/o.%t")),
         ("o%j.%4t", StreamPlan(node_pattern="/work/o12.%4t")),
-        ("%N/%n%%", StreamPlan(node_pattern="/work/%N/%n%%")),
+        ("%N/%n%%j", StreamPlan(node_pattern="/work/%N/%n%%j")),
         ("o%x", StreamPlan(file="/work/o%x")),  # stays literal in srun
         ("o\\%j", StreamPlan(file="/work/o%j")),
     ],
@@ -32,5 +33,5 @@ def test_where_a_stream_leads(text: str, plan: StreamPlan) -> None:
 
 
 def test_without_an_array_the_task_id_is_slurms_number_for_none() -> None:
-    values = PatternValues(job_id=12, step_id=3, array_job_id=0, array_task_id=None, user="alice")
+    values = FilenameFields(job_id=12, step_id=3, user_name="alice")
     assert plan_stream("%A_%a", values, "/", 1) == StreamPlan(file="/12_4294967294")

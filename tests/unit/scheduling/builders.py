@@ -63,9 +63,7 @@ def a_class(
     **changes: Any,
 ) -> RequestClass:
     queued = tuple(job if isinstance(job, QueuedJob) else a_job(job, at=float(job)) for job in jobs)
-    return replace(
-        RequestClass(request or a_request(), partition, minutes * 60.0, jobs=queued), **changes
-    )
+    return replace(RequestClass(request or a_request(), partition, minutes * 60.0, jobs=queued), **changes)
 
 
 def a_snapshot(
@@ -192,11 +190,17 @@ def check_gang(
         assert sum(part.gpu_count for part in allocation) == max(request.gpus_total, base)
 
 
-def could_start(snapshot: Snapshot, jobs: RequestClass, nodes: Sequence[NodeAvailability]) -> bool:
-    """Brute force over all sets of nodes. For requests of CPUs, memory and GPUs by task or by node."""
+def could_start(jobs: RequestClass, nodes: Sequence[NodeAvailability], snapshot: Snapshot) -> bool:
+    """Brute force over all sets of these nodes. Not for `gpus_total`; features: names joined by ``|``."""
     request = jobs.request
     allowed = set(jobs.partition.nodes) - set(request.excluded_nodes) - set(jobs.avoided_nodes)
-    usable = [node for node in nodes if node.usable and node.name in allowed]
+    wanted = set(request.features.split("|")) if request.features else set()
+    features = {node.name: node.features for node in snapshot.nodes}
+    usable = [
+        node
+        for node in nodes
+        if node.usable and node.name in allowed and (not wanted or wanted & features[node.name])
+    ]
     least = max(request.nodes_min, jobs.partition.min_nodes)
     tasks = max(request.tasks, least)
     most = min(request.nodes_max or len(usable), jobs.partition.max_nodes or len(usable), len(usable))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import inf
 
+import pytest
+
 from minislurm.domain.ids import JobId
 from minislurm.scheduling.cycle import schedule
 from tests.builders import a_request
@@ -82,6 +84,40 @@ def test_gpus_of_the_heads_type_are_kept_for_it() -> None:
     one = a_class(batch, 2, minutes=999, request=a_request(gpus_per_node=1))
     plan = schedule(a_snapshot([node], head, one, running=running))
     assert plan.placements[0].allocation[0].gpus == 0b0010
+
+
+def test_memory_beside_the_head_counts_at_the_shadow_time() -> None:
+    nodes = some_nodes(1, cpus=8, memory_mib=1000)
+    batch = a_partition(nodes)
+    head = a_class(batch, 1, request=a_request(memory_per_node_mib=700))
+    running = [a_run("n1", memory_mib=500)]
+    beside = a_class(batch, 2, minutes=999, request=a_request(memory_per_node_mib=300))
+    plan = schedule(a_snapshot(nodes, head, beside, running=running))
+    assert started(plan) == [2]
+    above = a_class(batch, 2, minutes=999, request=a_request(memory_per_node_mib=301))
+    plan = schedule(a_snapshot(nodes, head, above, running=running))
+    assert (started(plan), reason(plan, 2)) == ([], "Priority")
+
+
+def test_a_job_must_leave_room_for_all_heads_that_run_at_once() -> None:
+    """Both heads hold two of the four nodes from minute 20 on; nothing is left for a long third job."""
+    urgent = a_partition(NODES, "urgent", priority_tier=9)
+    busy = [a_run(f"n{i}", cpus=range(1, 4), minutes=20, job=900 + i) for i in range(1, 5)]
+    pair = a_request(2, cpus_per_task=4)
+    classes = [a_class(urgent, 1, request=pair), a_class(BATCH, 2, request=pair)]
+    plan = schedule(a_snapshot(NODES, *classes, a_class(BATCH, 3, minutes=999), running=busy))
+    assert {plan.waits[JobId(i)].start_estimate for i in (1, 2)} == {NOW + 20 * 60}
+    assert (started(plan), reason(plan, 3)) == ([], "Priority")
+
+
+@pytest.mark.parametrize("count", range(1, 20))
+def test_the_earliest_time_is_found_wherever_it_is(count: int) -> None:
+    """The head needs all of one node, whose CPUs come free one a minute."""
+    nodes = some_nodes(1, cpus=20)
+    runs = [a_run("n1", cpus=(i,), minutes=i + 1, job=900 + i) for i in range(19)]
+    head = a_class(a_partition(nodes), 1, request=a_request(cpus_per_task=count + 1))
+    wait = schedule(a_snapshot(nodes, head, running=runs)).waits[JobId(1)]
+    assert wait.start_estimate == NOW + count * 60
 
 
 def test_off_starts_nothing_behind_the_head() -> None:

@@ -47,7 +47,9 @@ def test_age_counts_from_the_eligible_time_up_to_its_limit() -> None:
     young = a_job(3, at=NOW - 250)
     jobs = a_class(blocked, old, older, young, request=a_request(2))
     plan = schedule(
-        a_snapshot(ONE_CPU, jobs, priority_max_age_s=500.0, priority_weight_age=1000, priority_weight_partition=0)
+        a_snapshot(
+            ONE_CPU, jobs, priority_max_age_s=500.0, priority_weight_age=1000, priority_weight_partition=0
+        )
     )
     assert plan.priorities == {JobId(1): 1001, JobId(2): 1001, JobId(3): 501}
 
@@ -78,9 +80,7 @@ def test_job_size_favors_large_or_small() -> None:
     batch = a_partition(nodes)
     small, large = a_class(batch, 1), a_class(batch, 2, request=a_request(4, cpus_per_task=4))
     assert started(schedule(a_snapshot(nodes, small, large, priority_weight_job_size=1000))) == [2]
-    plan = schedule(
-        a_snapshot(nodes, small, large, priority_weight_job_size=1000, priority_favor_small=True)
-    )
+    plan = schedule(a_snapshot(nodes, small, large, priority_weight_job_size=1000, priority_favor_small=True))
     assert started(plan) == [1]
 
 

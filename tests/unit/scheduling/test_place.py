@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from minislurm.domain.configuration import DomainSpec
 from minislurm.domain.ids import indexes_of
 from minislurm.domain.resources import NodeAllocation
+from minislurm.domain.topology import Topology
 from minislurm.scheduling.cycle import schedule
 from minislurm.scheduling.model import NodeAvailability, Snapshot
 from tests.builders import a_request
@@ -233,6 +236,35 @@ def test_the_last_rack_is_the_best_fit() -> None:
     assert [p.node for p in _only(a_snapshot(nodes, gang, racks=racks))] == [
         "n1", "n2", "n3", "n4", "n8", "n9",
     ]  # fmt: skip
+
+
+def test_the_largest_racks_come_first() -> None:
+    nodes = some_nodes(7)
+    racks = (("n1",), ("n2", "n3", "n4"), ("n5", "n6", "n7"))
+    gang = a_class(a_partition(nodes), 1, request=a_request(6))
+    assert [p.node for p in _only(a_snapshot(nodes, gang, racks=racks))] == [f"n{i}" for i in range(2, 8)]
+
+
+def test_a_block_is_lower_than_the_whole() -> None:
+    """Two racks of one block, although the largest racks are in different blocks."""
+    nodes = some_nodes(10)
+    names = [node.name for node in nodes]
+    racks = {"r1": ("a", names[:3]), "r2": ("a", names[3:5]), "r3": ("b", names[5:9]), "r4": ("b", names[9:])}
+    topology = Topology.of(
+        (
+            *(DomainSpec(rack, "rack", block, tuple(held)) for rack, (block, held) in racks.items()),
+            DomainSpec("a", "block", "zone"),
+            DomainSpec("b", "block", "zone"),
+            DomainSpec("zone", "zone"),
+        )
+    )
+    for size, expected in ((5, names[:5]), (6, None), (4, names[5:9]), (3, names[:3])):
+        gang = a_class(a_partition(nodes), 1, request=a_request(size))
+        placed = [part.node for part in _only(replace(a_snapshot(nodes, gang), topology=topology))]
+        if expected is None:  # in no block: the fewest racks of the zone
+            assert len({topology.leaf_of_node[name] for name in placed}) == 2
+        else:
+            assert placed == expected
 
 
 def test_nodes_outside_every_rack_can_be_used_too() -> None:

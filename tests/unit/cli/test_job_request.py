@@ -1,0 +1,234 @@
+"""Job options to a submission."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from minislurm.cli.argv import parse
+from minislurm.cli.job_environment import exported_environment
+from minislurm.cli.job_options import JobOptions
+from minislurm.cli.job_request import Program, make_submission
+from minislurm.cli.option import set_value
+from minislurm.cli.options import options_of
+from minislurm.cli.resource_request import Resources, resources_of
+from minislurm.domain.configuration import Configuration, JobsSection
+from minislurm.domain.errors import Refusal, RefusalCode, UsageError
+from minislurm.domain.job import JobSpec
+from minislurm.domain.resources import ResourceRequest
+from tests.builders import a_request
+
+_SCRIPT = Program("s.sh", b"#!/bin/sh\n", "/home/me/s.sh", ("a", "b"), (b"A=1",))
+
+
+def _options(line: str) -> JobOptions:
+    values = JobOptions()
+    for occurrence in parse(line.split(), options_of("sbatch"), command="sbatch", permute=False).occurrences:
+        set_value(values, occurrence.option, occurrence.text)
+    return values
+
+
+def _no_warning(text: str) -> None:
+    raise AssertionError(text)
+
+
+def _resources(line: str) -> Resources:
+    return resources_of(_options(line), _no_warning)
+
+
+def _request(line: str) -> ResourceRequest:
+    return _resources(line).request
+
+
+def _spec(line: str = "", program: Program = _SCRIPT) -> JobSpec:
+    return make_submission(_options(line), program, Configuration(), command="sbatch").spec
+
+
+@pytest.mark.parametrize(
+    ("line", "changes"),
+    [
+        ("", {"nodes_max": 0}),
+        ("-n4", {"tasks": 4, "nodes_max": 0}),
+        ("-n4 -c2", {"tasks": 4, "nodes_max": 0, "cpus_per_task": 2}),
+        ("-N2", {"nodes_min": 2, "nodes_max": 2, "tasks": 2}),
+        ("-N2-4", {"nodes_min": 2, "nodes_max": 4, "tasks": 2}),
+        ("-N2 -n8", {"nodes_min": 2, "nodes_max": 2, "tasks": 8}),
+        ("-N2 --ntasks-per-node=4", {"nodes_min": 2, "nodes_max": 2, "tasks": 8, "tasks_per_node": 4}),
+        ("-n8 --ntasks-per-node=3", {"nodes_min": 3, "nodes_max": 0, "tasks": 8, "tasks_per_node": 3}),
+        ("--ntasks-per-node=4", {"nodes_max": 0, "tasks": 4, "tasks_per_node": 4}),
+        ("-w n[1-3]", {"nodes_min": 3, "nodes_max": 3, "tasks": 3, "required_nodes": ("n1", "n2", "n3")}),
+        ("-N3 -w n1,n1", {"nodes_min": 3, "nodes_max": 3, "tasks": 3, "required_nodes": ("n1",)}),
+        ("-x n2", {"nodes_max": 0, "excluded_nodes": ("n2",)}),
+        ("--mem=1G", {"nodes_max": 0, "memory_per_node_mib": 1024}),
+        ("--mem-per-cpu=100", {"nodes_max": 0, "memory_per_cpu_mib": 100}),
+        ("--exclusive -C a100&ib", {"nodes_max": 0, "exclusive": True, "features": "a100&ib"}),
+        ("--mincpus=3", {"nodes_max": 0, "cpus_per_node_min": 3}),
+        ("--gres=gpu:a100:2", {"nodes_max": 0, "gpus_per_node": 2, "gpu_type": "a100"}),
+        ("--gres=gpu", {"nodes_max": 0, "gpus_per_node": 1}),
+        ("--gres=gpu:0", {"nodes_max": 0}),
+        ("--gres=none", {"nodes_max": 0}),
+        ("--gres=gpu:2 --gpus-per-node=a100:2", {"nodes_max": 0, "gpus_per_node": 2, "gpu_type": "a100"}),
+        ("-G4", {"nodes_max": 0, "gpus_total": 4}),
+        ("-G8 --gpus-per-node=4", {"nodes_min": 2, "nodes_max": 2, "tasks": 2, "gpus_per_node": 4}),
+        ("-n4 --gpus-per-task=1", {"nodes_max": 0, "tasks": 4, "gpus_per_task": 1}),
+        ("-G4 --gpus-per-task=2", {"nodes_max": 0, "tasks": 2, "gpus_per_task": 2}),
+        (
+            "-N2 --gpus-per-node=4 --gpus-per-task=2",
+            {"nodes_min": 2, "nodes_max": 2, "tasks": 4, "tasks_per_node": 2, "gpus_per_node": 4},
+        ),
+        ("--gpus-per-node=2 --cpus-per-gpu=3", {"nodes_max": 0, "gpus_per_node": 2, "cpus_per_node_min": 6}),
+        ("-n2 --gpus-per-task=2 --cpus-per-gpu=3",
+         {"nodes_max": 0, "tasks": 2, "gpus_per_task": 2, "cpus_per_task": 6}),
+        ("-N2 -G4 --cpus-per-gpu=3",
+         {"nodes_min": 2, "nodes_max": 2, "tasks": 2, "gpus_total": 4, "cpus_per_node_min": 6}),
+        ("-G1 --mem-per-gpu=8G", {"nodes_max": 0, "gpus_total": 1, "memory_per_gpu_mib": 8192}),
+    ],
+)  # fmt: skip
+def test_what_options_come_to(line: str, changes: dict[str, object]) -> None:
+    assert _request(line) == a_request(**changes)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("--mem=1 --mem-per-cpu=1", "mutually exclusive"),
+        ("--gpus-per-task=1", "without either --gpus or -n/--ntasks"),
+        ("--gres=gpu:1 --gpus-per-node=2", "do not agree"),
+        ("-G3 --gpus-per-node=2", "not a multiple"),
+        ("-N3 -G4 --gpus-per-node=2", "do not agree"),
+        ("-n3 -G4 --gpus-per-task=2", "do not agree"),
+        ("--gres=gpu:a100:1,gpu:h100:1", "several types"),
+        ("--cpus-per-gpu=2", "needs GPUs"),
+        ("--mem-per-gpu=2", "needs GPUs"),
+        ("-c2 -G1 --cpus-per-gpu=2", "mutually exclusive"),
+        ("-n4 -G4 --cpus-per-gpu=2", "needs a number of nodes"),
+    ],
+)
+def test_options_that_contradict_each_other(line: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        _request(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("-N0", RefusalCode.INVALID_NODE_COUNT),
+        ("-N1 -w n[1-2]", RefusalCode.INVALID_NODE_COUNT),
+        ("-w n[2-1]", RefusalCode.INVALID_NODE_NAME),
+        ("-x /no/such/file", RefusalCode.INVALID_NODE_NAME),
+        ("-a 3-1", RefusalCode.INVALID_ARRAY),
+        ("-d afterok:x", RefusalCode.DEPENDENCY),
+    ],
+)
+def test_what_a_controller_would_refuse(line: str, code: RefusalCode) -> None:
+    with pytest.raises(Refusal) as caught:
+        _spec(line)
+    assert caught.value.code is code
+
+
+def test_fewer_tasks_than_nodes_is_said() -> None:
+    said: list[str] = []
+    request = resources_of(_options("-N4 -n2"), said.append).request
+    assert (request.nodes_min, request.nodes_max, request.tasks) == (2, 2, 2)
+    assert said == ["can't run 2 processes on 4 nodes, setting nnodes to 2"]
+
+
+def test_tasks_per_node_that_cannot_hold_is_dropped_aloud() -> None:
+    said: list[str] = []
+    resources = resources_of(_options("-N1 -n8 --ntasks-per-node=4"), said.append)
+    assert (resources.request.tasks_per_node, resources.tasks_per_node) == (0, None)
+    assert len(said) == 1
+
+
+def test_nodes_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("n[1-2]\nn5\n")
+    assert _request(f"-w {tmp_path}/hosts").required_nodes == ("n1", "n2", "n5")
+
+
+def test_the_environment_shows_only_what_was_given() -> None:
+    assert (_resources("-N2").tasks, _resources("-N2 --ntasks-per-node=2").tasks) == (None, None)
+    assert _resources("-n3").tasks == 3
+    assert _resources("-G4 --gpus-per-task=2").tasks == 2
+
+
+def test_the_specification(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    spec = _spec("-N1 -t 5 -o out/%j -e none --nice -a 1-3%2 -D sub --open-mode=append --wckey=k -d 4?5")
+    assert spec.is_batch
+    assert (spec.name, spec.command, spec.script_arguments) == ("s.sh", "/home/me/s.sh", ("a", "b"))
+    assert (spec.user_id, spec.group_id) == (os.getuid(), os.getgid())
+    assert spec.work_dir == f"{tmp_path}/sub"
+    assert (spec.std_out, spec.std_err, spec.std_in) == ("out/%j", "/dev/null", "")
+    assert (spec.array_tasks, spec.array_limit) == ((1, 2, 3), 2)
+    assert (spec.nice, spec.time_limit_s, spec.open_mode_append, spec.wckey) == (100, 300.0, True, "k")
+    assert (len(spec.dependencies), spec.dependency_any) == (2, True)
+    assert spec.nodes_given
+
+
+def test_what_the_cluster_decides_stays_open() -> None:
+    spec = _spec()
+    assert (spec.partition, spec.time_limit_s, spec.requeue, spec.tasks) == ("", None, None, None)
+    assert not spec.nodes_given
+
+
+def test_no_time_limit_is_zero() -> None:
+    assert _spec("-t UNLIMITED").time_limit_s == 0.0
+
+
+def test_output_files_are_the_owners_unless_they_say_otherwise() -> None:
+    assert _spec().output_mode == 0o600
+    assert _spec("--output-mode=0644").output_mode == 0o644
+    configuration = Configuration(jobs=JobsSection(output_file_mode="0640"))
+    assert make_submission(JobOptions(), _SCRIPT, configuration, command="sbatch").spec.output_mode == 0o640
+
+
+def test_the_umask_is_read_and_left() -> None:
+    before = os.umask(0o027)
+    try:
+        assert _spec().umask == 0o027
+        assert _spec().umask == 0o027
+    finally:
+        os.umask(before)
+
+
+def test_a_name_that_is_no_text_is_refused() -> None:
+    options = replace(_options(""), job_name="a\udc80")
+    with pytest.raises(UsageError, match="--job-name: not valid UTF-8"):
+        make_submission(options, _SCRIPT, Configuration(), command="sbatch")
+
+
+def test_names_may_hold_anything_that_is_text() -> None:
+    name = "q'\"\n\x1b[2Jé"
+    options = replace(_options(""), job_name=name)
+    assert make_submission(options, _SCRIPT, Configuration(), command="sbatch").spec.name == name
+
+
+_ENVIRONMENT = {b"A": b"1", b"B": b"\xff\n", b"SLURM_X": b"y"}
+
+
+def _exported(export: str | None) -> dict[bytes, bytes]:
+    entries = exported_environment(export, _ENVIRONMENT)
+    return {name: value for name, _, value in (entry.partition(b"=") for entry in entries)}
+
+
+def test_everything_is_exported_by_default() -> None:
+    assert _exported(None) == _ENVIRONMENT
+    assert _exported("all") == _ENVIRONMENT
+
+
+def test_all_and_more() -> None:
+    assert _exported("ALL,A=2,NEW='a, b',NOSUCH") == {**_ENVIRONMENT, b"A": b"2", b"NEW": b"a, b"}
+
+
+def test_none_leaves_slurms_and_what_a_login_sets() -> None:
+    found = _exported("NONE")
+    assert found.keys() - {b"HOME", b"USER", b"LOGNAME", b"SHELL"} == {b"SLURM_X", b"PATH"}
+
+
+def test_a_list_is_those() -> None:
+    found = _exported("B,C=x=y")
+    assert (found[b"B"], found[b"C"]) == (b"\xff\n", b"x=y")
+    assert b"A" not in found

@@ -1,0 +1,158 @@
+"""What `scontrol update` makes of its words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from minislurm.cli.update import JobUpdate, NodeUpdate, PartitionUpdate, parse_update
+from minislurm.domain.errors import UsageError
+from minislurm.domain.ids import JobId
+from minislurm.domain.job import Dependency, DependencyKind
+from minislurm.domain.views import JobChanges
+from tests.view_builders import NOW, at
+
+
+def _changes(*words: str) -> JobChanges:
+    update = parse_update(["JobId=4", *words], NOW)
+    assert isinstance(update, JobUpdate)
+    assert update.job_ids == "4"
+    return update.changes
+
+
+@pytest.mark.parametrize(
+    ("word", "changes"),
+    [
+        ("TimeLimit=1:00:00", {"time_limit_s": 3600.0}),
+        ("timelimit=UNLIMITED", {"time_limit_s": 0.0}),
+        ("TimeLimit=-1", {"time_limit_s": 0.0}),
+        ("Nice=5", {"nice": 5}),
+        ("nice=-5", {"nice": -5}),
+        ("nice", {"nice": 100}),
+        ("Priority=7", {"priority": 7}),
+        ("Comment=a b=c", {"comment": "a b=c"}),
+        ("JobName=x", {"name": "x"}),
+        ("Name=x", {"name": "x"}),
+        ("Part=small", {"partition": "small"}),
+        ("ArrayTaskThrottle=3", {"array_limit": 3}),
+        ("StartTime=09:00:00", {"begin_time": at("09:00:00")}),
+        ("StartTime=now", {"begin_time": NOW}),
+        ("Requeue=0", {"requeue": False}),
+        ("NumNodes=2-4", {"nodes_min": 2, "nodes_max": 4}),
+        ("NumNodes=2", {"nodes_min": 2, "nodes_max": 2}),
+        ("Features=a&b", {"features": "a&b"}),
+        ("ReqNodeList=n[1-2]", {"required_nodes": "n[1-2]"}),
+        ("ExcNodeList=", {"excluded_nodes": ""}),
+        ("NumTasks=8", {"tasks": 8}),
+        ("CPUsPerTask=2", {"cpus_per_task": 2}),
+        ("MinMemoryNode=4G", {"memory_per_node_mib": 4096}),
+        ("MinMemoryCPU=100", {"memory_per_cpu_mib": 100}),
+        ("Dependency=", {"clear_dependencies": True}),
+        (
+            "Dependency=afterok:3",
+            {
+                "dependencies": (Dependency(DependencyKind.AFTER_OK, JobId(3)),),
+                "dependency_any": False,
+            },
+        ),
+    ],
+)
+def test_job_keys(word: str, changes: dict[str, Any]) -> None:
+    assert _changes(word) == JobChanges(**changes)
+
+
+def test_several_at_once_in_any_order() -> None:
+    update = parse_update(["nice=1", "job=4,5_[1-2]", "comment=x"], NOW)
+    assert update == JobUpdate(job_ids="4,5_[1-2]", changes=JobChanges(nice=1, comment="x"))
+
+
+@pytest.mark.parametrize(
+    ("word", "shift"), [("TimeLimit=+10", 600.0), ("TimeLimit+=10", 600.0), ("TimeLimit-=1:00", -60.0)]
+)
+def test_relative_time_limit(word: str, shift: float) -> None:
+    update = parse_update(["job=4", word], NOW)
+    assert update == JobUpdate(job_ids="4", time_limit_change_s=shift)
+
+
+def test_jobs_by_name() -> None:
+    expected = JobUpdate(names=("big",), changes=JobChanges(nice=3))
+    assert parse_update(["jobname=big", "nice=3"], NOW) == expected
+    # Beside an id it is the new name.
+    assert _changes("jobname=big") == JobChanges(name="big")
+
+
+def test_nodes_and_partitions() -> None:
+    drain = parse_update(["NodeName=n[1-2]", "State=drain", "Reason=bad disk"], NOW)
+    assert drain == NodeUpdate("n[1-2]", "DRAIN", "bad disk")
+    assert parse_update(["node=n1", "state=RESUME"], NOW) == NodeUpdate("n1", "RESUME")
+    assert parse_update(["node=n1", "weight=3"], NOW) == NodeUpdate("n1", weight=3)
+    assert parse_update(["Partition=batch", "State=down"], NOW) == PartitionUpdate("batch", "DOWN")
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "prefix"),
+    [
+        ([], "too few arguments for update keyword", False),
+        (["job=4"], "No changes specified", False),
+        (["node=n1"], "No changes specified", False),
+        (["partition=small"], "No changes specified", True),
+        (["job=4", "foo=1"], "Update of this parameter is not supported: foo=1\nRequest aborted", False),
+        (["job=4", "nice+=1"], "Update of this parameter is not supported: nice+=1\nRequest aborted", False),
+        (["job=4", "comment"], "Update of this parameter is not supported: comment\nRequest aborted", False),
+        (["job=4", "timelimit=abc"], "Invalid TimeLimit value", True),
+        (["job=4", "priority=x"], "Invalid Priority value: x", True),
+        (["job=4", "requeue=x"], "Invalid Requeue value: x", True),
+        (["job=4", "numnodes=x"], 'Invalid numeric value "x" for requested node count.', True),
+        (["job=4", "numnodes=3-2"], 'Invalid numeric value "3-2" for requested node count.', True),
+        (["job=4", "numnodes=0"], 'Invalid numeric value "0" for requested node count.', True),
+        (
+            ["job=4", "starttime=never"],
+            "Invalid time specification (pos=0): never\nNo changes specified",
+            False,
+        ),
+        (["job=4", "dependency=foo"], "Job dependency problem", False),
+        (
+            ["node=n1", "state=bogus"],
+            "Invalid input: state=bogus\nRequest aborted\n"
+            "Valid states are: NoResp DRAIN FAIL FUTURE RESUME POWER_DOWN POWER_UP UNDRAIN\n"
+            "Not all states are valid given a node's prior state",
+            False,
+        ),
+        (
+            ["node=n1", "state=power_down"],
+            "Update of this parameter is not supported: state=power_down\nRequest aborted",
+            False,
+        ),
+        (
+            ["node=n1", "state=drain"],
+            "You must specify a reason when DOWNING or DRAINING a node. Request denied",
+            False,
+        ),
+        (
+            ["partition=small", "state=foo"],
+            "Invalid input: state=foo\nAcceptable State values are UP, DOWN, DRAIN and INACTIVE",
+            True,
+        ),
+        (
+            ["partition=small", "maxtime=1"],
+            "Update of this parameter is not supported: maxtime=1\nRequest aborted",
+            False,
+        ),
+        (
+            ["foo=1"],
+            "No valid entity in update command\n"
+            'Input line must include "NodeName", "PartitionName", or "JobId"',
+            False,
+        ),
+        (
+            ["StepId=1.0", "TimeLimit=1"],
+            "Update of this parameter is not supported: StepId=1.0\nRequest aborted",
+            False,
+        ),
+    ],
+)
+def test_what_cannot_be_done(words: list[str], message: str, prefix: bool) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_update(words, NOW)
+    assert (str(caught.value), caught.value.prefix) == (message, prefix)

@@ -1,4 +1,4 @@
-"""The cluster of the recorded Slurm (8 nodes of 16 CPUs and 8 GPUs) as views, for tests of what commands print."""
+"""The cluster of the recorded Slurm (8 nodes of 16 CPUs and 8 GPUs) as views."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def array_rest_view(**changes: Any) -> JobView:
 
 
 def recorded_jobs() -> list[JobView]:
-    """The seven jobs of the recording. Their priorities give the recorded order, which Slurm left to chance."""
+    """The seven jobs of the recording. Their priorities give the recorded order, which was chance."""
     return [
         running_view(),
         array_rest_view(),

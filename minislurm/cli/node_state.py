@@ -54,6 +54,13 @@ class NodeStateText:
         return "+".join([self.base.lower(), *(name for name, is_set in flags if is_set)])
 
     @property
+    def record(self) -> str:
+        """scontrol's State=: IDLE*+DRAIN."""
+        flags = [("DRAIN", self.drain), ("COMPLETING", self.completing)]
+        base = self.base + ("" if self.responding else "*")
+        return "+".join([base, *(name for name, is_set in flags if is_set)])
+
+    @property
     def number(self) -> int:
         """Sort key of sinfo."""
         return (

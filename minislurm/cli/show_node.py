@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from minislurm.cli.node_state import node_state
 from minislurm.cli.node_text import (
     address,
     cpu_load_text,
@@ -48,10 +49,9 @@ def _lines(view: NodeView, details: bool) -> Iterator[str]:
         f"RealMemory={node.memory_mib} AllocMem={node.memory_used_mib} FreeMem={free_memory_text(node)} "
         f"Sockets={sockets} Boards=1"
     )
-    yield (
-        f"State={view.state} ThreadsPerCore={threads} TmpDisk=0 Weight={node.spec.weight} Owner=N/A "
-        f"MCS_label=N/A"
-    )
+    state = node_state(view).record
+    weight = node.spec.weight
+    yield f"State={state} ThreadsPerCore={threads} TmpDisk=0 Weight={weight} Owner=N/A MCS_label=N/A"
     if view.partitions:
         yield f"Partitions={','.join(view.partitions)} "
     yield f"BootTime={_time(facts.boot_time)} SlurmdStartTime={_time(facts.daemon_start_time)}"

@@ -35,10 +35,11 @@ def step_environment(
     cluster: str,
     tasks_per_node: int | None = None,
     step_name: str = "",
+    submit_dir: str = "",
 ) -> tuple[bytes, ...]:
     """ "NAME=value" entries: `base` (what --export let through) and srun's own variables over it.
 
-    `tasks_per_node`: as given to srun; `step_name`: the -J of srun.
+    `tasks_per_node`: as given to srun; `step_name`: the -J of srun; `submit_dir`: where srun was typed.
     """
     variables = {
         **_of_job(grant.job, grant),
@@ -51,6 +52,8 @@ def step_environment(
     if step_name:
         variables["SLURM_JOB_NAME"] = step_name
     merged = {name: value for name, value in base.items() if name.decode(errors="replace") not in _OF_ANOTHER}
+    if b"SLURM_SUBMIT_DIR" not in merged:  # else the batch script's submitter's
+        variables["SLURM_SUBMIT_DIR"] = submit_dir or grant.job.spec.work_dir
     for name, value in variables.items():
         merged[name.encode()] = value.encode(errors="surrogateescape")
     return tuple(name + b"=" + value for name, value in merged.items())

@@ -144,6 +144,7 @@ class _Launch:
             cluster=self._configuration.cluster.name,
             tasks_per_node=self._values.ntasks_per_node,
             step_name=self._values.given.job_name or "",
+            submit_dir=_current_directory(),
         )
 
     def _output_mode(self) -> int:

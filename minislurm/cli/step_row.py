@@ -10,7 +10,8 @@ from minislurm.cli.job_fields import time_text
 from minislurm.cli.job_row import JobRow
 from minislurm.cli.resource_text import NULL
 from minislurm.domain.hostlist import compress
-from minislurm.domain.job import Step
+from minislurm.domain.ids import BATCH_STEP
+from minislurm.domain.job import Job, Step
 from minislurm.domain.states import JobState
 from minislurm.domain.times import format_duration
 
@@ -54,9 +55,17 @@ def step_rows(rows: Iterable[JobRow]) -> list[StepRow]:
     return [
         StepRow(row, step)
         for row in rows
-        for step in sorted(row.job.steps.values(), key=lambda step: step.id)
+        for step in _steps(row.job)
         if not step.end_time and step.state in (JobState.RUNNING, JobState.COMPLETING)
     ]
+
+
+def _steps(job: Job) -> list[Step]:
+    """Its steps; for a batch job that runs also the script, of which the controller keeps no record."""
+    steps = dict(job.steps)
+    if job.spec.is_batch and job.state is JobState.RUNNING and job.batch_host and BATCH_STEP not in steps:
+        steps[BATCH_STEP] = Step(BATCH_STEP, "batch", (job.batch_host,), start_time=job.start_time)
+    return sorted(steps.values(), key=lambda step: step.id)
 
 
 StepField = Field[StepRow]

@@ -73,6 +73,8 @@ def apply(state: ClusterState, event: Event) -> None:
             job = _changing(state, event.job_id)
             job.state = JobState.RUNNING
             job.start_time = event.time
+            for part in job.allocation:
+                state.nodes[part.node].launch_failures = 0
             state.index_job(job)
         case RunEnding():
             _begin_ending(state, event)
@@ -268,6 +270,7 @@ def _place(state: ClusterState, event: RunPlaced) -> None:
     job.prepared_nodes = ()
     job.reason = Reason.NONE
     job.pending_reason = event.pending_reason or "None"
+    job.start_priority = event.priority
     job.derived_exit_code = job.derived_exit_signal = 0
     for part in event.allocation:
         node = state.nodes[part.node]
@@ -293,6 +296,9 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
     job.requeue_held = event.hold
     job.avoided_nodes = (*job.avoided_nodes, *event.avoid_nodes)
     job.open_nodes = tuple(p.node for p in job.allocation if p.node not in event.released_nodes)
+    for name in event.avoid_nodes:
+        state.nodes[name].launch_failures += 1
+        state.touched.nodes.add(name)
     for name in event.released_nodes:
         _release(state, job, name, event.time)
     state.index_job(job)

@@ -54,7 +54,7 @@ def _check_gang(job: Job) -> None:
     for part in job.allocation:
         assert part.tasks >= 1, f"{job.id}: a node without a task"
         assert part.cpu_count >= part.tasks * request.cpus_per_task, f"{job.id}: too few CPUs on {part.node}"
-        needed = request.gpus_per_node + part.tasks * request.gpus_per_task
+        needed = max(request.gpus_per_node, part.tasks * request.gpus_per_task)
         assert part.gpu_count >= needed, f"{job.id}: too few GPUs on {part.node}"
     if request.gpus_total:
         assert sum(p.gpu_count for p in job.allocation) >= request.gpus_total, f"{job.id}: too few GPUs"

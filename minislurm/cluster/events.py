@@ -82,6 +82,7 @@ class RunPlaced:
     run: RunNumber
     allocation: tuple[NodeAllocation, ...] = ()
     pending_reason: str = ""
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,9 @@ from minislurm.domain.states import JobState, NodeState
 def follow(state: ClusterState, event: Event) -> list[Event]:
     """Called after `event` was applied."""
     match event:
-        case RunEnding() | NodeReleased():
+        case RunEnding():
+            return [*_drain_broken(state, event), *_end_if_clear(state, event.job_id, event.time)]
+        case NodeReleased():
             return _end_if_clear(state, event.job_id, event.time)
         case RunEnded():
             return [*_eligible_if_due(state, event.job_id, event.time), *_wake(state, event.job_id, event.time)]
@@ -65,6 +67,19 @@ def _end_if_clear(state: ClusterState, job_id: JobId, now: float) -> list[Event]
         return []
     end_time = job.end_time if job.end_cause is EndCause.EXIT else now
     return [RunEnded(now, job.id, job.run, end_time)]
+
+
+def _drain_broken(state: ClusterState, event: RunEnding) -> list[Event]:
+    """A node that fails every launch at once looks idle, and would draw all jobs one after the other."""
+    limit = state.configuration.node.drain_after_launch_failures
+    events: list[Event] = []
+    for name in event.avoid_nodes:
+        node = state.nodes[name]
+        if limit and node.launch_failures >= limit and not node.drained:
+            reason = f"{node.launch_failures} launches in a row failed, the last of job {event.job_id}"
+            changed = NodeChanged(event.time, name, node.state, node.responding, True, reason, event.time, 0)
+            events.append(changed)
+    return events
 
 
 def _eligible_if_due(state: ClusterState, job_id: JobId, now: float) -> list[Event]:

@@ -197,6 +197,7 @@ class PlacementProposed:
 
     placement: Placement
     pending_reason: str = ""
+    priority: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,15 +55,21 @@ def decide_placement(state: ClusterState, message: PlacementProposed, now: float
         return Refusal(RefusalCode.TRY_LATER, job_id=placement.job_id)
     run = RunNumber(job.run + 1)
     if placement.task_id is None:
-        return [RunPlaced(now, job.id, run, placement.allocation, message.pending_reason)]
+        return [_run_placed(message, job.id, run, now)]
     if placement.task_id not in job.pending_tasks or not array_slots(state, job):
         return Refusal(RefusalCode.TRY_LATER, job_id=placement.job_id)
     # The last task keeps the array's own record and id.
     task_id = job.id if len(job.pending_tasks) == 1 else state.next_job_id
     return [
         TaskDetached(now, job.id, placement.task_id, task_id),
-        RunPlaced(now, task_id, run, placement.allocation, message.pending_reason),
+        _run_placed(message, task_id, run, now),
     ]
+
+
+def _run_placed(message: PlacementProposed, job_id: JobId, run: RunNumber, now: float) -> RunPlaced:
+    return RunPlaced(
+        now, job_id, run, message.placement.allocation, message.pending_reason, message.priority
+    )
 
 
 def _fits(state: ClusterState, allocation: tuple[NodeAllocation, ...]) -> bool:
@@ -172,8 +178,8 @@ def decide_prepare_failure(state: ClusterState, message: PrepareFailed, now: flo
 
 
 def decide_prepare_timeout(state: ClusterState, message: PrepareTimeout, now: float) -> Answer:
-    """The gang starts nowhere. Silent nodes of a gang never got START, so they need not be waited for; a
-    run on a single node starts by itself, so it is ended only when the node has answered or is lost."""
+    """The gang starts nowhere. Silent nodes of a gang never got START, so they are not waited for; a run on
+    a single node starts by itself, so it is over only when the node has answered or is lost."""
     job = current(state, message.job_id, message.run)
     if job is None or job.state is not JobState.CONFIGURING:
         return []
@@ -181,8 +187,8 @@ def decide_prepare_timeout(state: ClusterState, message: PrepareTimeout, now: fl
         return []  # START is on its way
     silent = tuple(p.node for p in job.allocation if p.node not in job.prepared_nodes)
     starts_by_itself = len(job.allocation) == 1 and job.spec.is_batch
-    gone = () if starts_by_itself else tuple(n for n in silent if not state.nodes[n].responding)
-    return [end_run(state, job, EndCause.LAUNCH_FAILURE, now, avoid_nodes=silent, released_nodes=gone)]
+    released = () if starts_by_itself else silent
+    return [end_run(state, job, EndCause.LAUNCH_FAILURE, now, avoid_nodes=silent, released_nodes=released)]
 
 
 # Timers

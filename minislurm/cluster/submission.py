@@ -72,7 +72,7 @@ def check_request(state: ClusterState, request: ResourceRequest, partition: Part
         if name not in state.nodes:
             return Refusal(RefusalCode.INVALID_NODE_NAME)
     nodes = [state.nodes[name] for name in partition.nodes]
-    if any(not node.cpus for node in nodes):
+    if not nodes or any(not node.cpus for node in nodes):
         return None  # what a node has is not known before it registers
     cpus = max(request.cpus_per_task, request.cpus_per_node_min)
     if cpus > max(node.cpus for node in nodes):
@@ -113,12 +113,25 @@ def with_defaults(state: ClusterState, spec: JobSpec, partition: Partition) -> J
     asked = request.memory_per_node_mib or request.memory_per_cpu_mib or request.memory_per_gpu_mib
     if per_cpu and not asked and spec.memory_per_node_mib is None:
         request = replace(request, memory_per_cpu_mib=per_cpu)
+    request = _spread_over_gpus(state, spec, request, partition)
     return replace(
         spec,
         partition=partition.name,
         request=request,
         requeue=spec.requeue if spec.requeue is not None else state.configuration.jobs.requeue,
     )
+
+
+def _spread_over_gpus(
+    state: ClusterState, spec: JobSpec, request: ResourceRequest, partition: Partition
+) -> ResourceRequest:
+    """``--gpus=16`` alone, where a node has 8: two nodes with a task each."""
+    partition_nodes = [state.nodes[name] for name in partition.nodes]
+    most = max((node.gpus_of_type(request.gpu_type).bit_count() for node in partition_nodes), default=0)
+    if request.gpus_total <= most or not most or spec.nodes_given or spec.tasks is not None:
+        return request
+    nodes = -(-request.gpus_total // most)
+    return replace(request, nodes_min=nodes, nodes_max=nodes, tasks=max(request.tasks, nodes))
 
 
 def record_of(state: ClusterState, spec: JobSpec, partition: Partition, now: float) -> Job:

@@ -54,6 +54,8 @@ def job_view(state: ClusterState, scheduler: Scheduler, job: Job, now: float) ->
 def _priority(scheduler: Scheduler, job: Job) -> int:
     if job.held:
         return 0
+    if job.state is not JobState.PENDING and job.start_priority:
+        return job.start_priority
     return job.priority if job.priority is not None else scheduler.plan.priorities.get(job.id, 1)
 
 

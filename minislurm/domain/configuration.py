@@ -51,7 +51,7 @@ class TimersSection:
     #: An srun or salloc that the controller no longer hears from loses its allocation after this.
     client_grace_s: float = 10.0
     #: A command tries so long to reach the controller.
-    connect_timeout_s: float = 1.5
+    connect_timeout_s: float = 1.0
     #: A call that got no answer in this time is tried again by the client, with the same request id.
     call_timeout_s: float = 30.0
     #: A node whose daemon lost the controller tries to connect again after this.
@@ -126,6 +126,8 @@ class NodeSection:
     prolog: str = ""
     epilog: str = ""
     prolog_timeout_s: float = 60.0
+    #: A node on which so many launches in a row fail is drained with the evidence; 0: never.
+    drain_after_launch_failures: int = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,6 +215,8 @@ class Job:
     requeue_held: bool = False
     #: What it waited for last before its current or last run.
     pending_reason: str = "None"
+    #: Its priority when it was placed.
+    start_priority: int = 0
     exit_code: int = 0
     exit_signal: int = 0
     #: Highest exit of its steps.

@@ -292,9 +292,13 @@ class Daemon:
         self._backstops.pop(name, None)
         process = self.steps.get(name)
         state = self._files.step_state(*name)
-        if process is not None and not process.clean and state is not None and burial.lives(state):
-            log.error("step %s: its shepherd does not end it; killing the shepherd", process)
+        if process is None or process.clean:
+            return
+        log.error("step %s: its shepherd does not end it; ending it without", process)
+        if state is not None and burial.lives(state):
             send_signal([state["pid"]], signal.SIGKILL)
+        process.close()
+        self._shepherd_gone(process)
 
     def _shepherd_gone(self, process: StepProcess) -> None:
         name = (process.key, process.step_id)
@@ -334,8 +338,9 @@ class Daemon:
                 lost = burial.NEVER_STARTED if state is None else burial.SHEPHERD_LOST
                 found = Exit(0, lost.exit_signal, time.time(), lost.launch_failed, lost.reason)
                 log.error("step %s.%s: %s", key, name, found.reason)
-            self.handle(StepExited(key, step_id, found))
-        self.handle(StepClean(key, step_id))
+            self.handle(StepExited(key, step_id, found, clean=True))
+        else:
+            self.handle(StepClean(key, step_id))
 
     # --- adoption ----------------------------------------------------------------------------------------
 

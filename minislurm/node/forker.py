@@ -60,6 +60,9 @@ def _orders(connection: socket.socket) -> Iterator[tuple[ShepherdOrder, socket.s
         if not data:
             return
         buffer += data
+        for descriptor in received:
+            # recv_fds ignores MSG_CMSG_CLOEXEC; no job may get hold of a shepherd's socket.
+            os.set_inheritable(descriptor, False)
         descriptors += received
         for _, payload in frames.split_frames(buffer):
             order: ShepherdOrder = json.loads(payload)

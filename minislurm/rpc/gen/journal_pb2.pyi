@@ -130,18 +130,20 @@ class TaskDetached(_message.Message):
     def __init__(self, time: _Optional[float] = ..., array_job_id: _Optional[int] = ..., task_id: _Optional[int] = ..., job_id: _Optional[int] = ...) -> None: ...
 
 class RunPlaced(_message.Message):
-    __slots__ = ("time", "job_id", "run", "allocation", "pending_reason")
+    __slots__ = ("time", "job_id", "run", "allocation", "pending_reason", "priority")
     TIME_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     ALLOCATION_FIELD_NUMBER: _ClassVar[int]
     PENDING_REASON_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
     time: float
     job_id: int
     run: int
     allocation: _containers.RepeatedCompositeFieldContainer[_common_pb2.NodeAllocation]
     pending_reason: str
-    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., allocation: _Optional[_Iterable[_Union[_common_pb2.NodeAllocation, _Mapping]]] = ..., pending_reason: _Optional[str] = ...) -> None: ...
+    priority: int
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., allocation: _Optional[_Iterable[_Union[_common_pb2.NodeAllocation, _Mapping]]] = ..., pending_reason: _Optional[str] = ..., priority: _Optional[int] = ...) -> None: ...
 
 class NodePrepared(_message.Message):
     __slots__ = ("time", "job_id", "run", "node")

@@ -63,7 +63,6 @@ def test_show_a_task_of_an_array(controller: RecordedController, capsys: pytest.
         (["show", "job", "1,3"], "", f"scontrol_print_job error: {UNKNOWN}\n", 1),
         (["show", "node", "nope"], "Node nope not found\n", "", 1),
         (["show", "partition", "nope"], "Partition nope not found\n", "", 1),
-        (["show", "step"], "No job steps in the system\n", "", 0),
         (["show", "step", "99"], "", f"slurm_get_job_steps error: {UNKNOWN}\n", 1),
         (["show", "foo"], "", "invalid entity:foo for keyword:show \n", 1),
         (["show"], "", "too few arguments for keyword:show\n", 1),
@@ -148,6 +147,8 @@ def test_show_step(controller: RecordedController, capsys: pytest.CaptureFixture
     for words in ([], ["1"], ["1.batch"]):
         assert _scontrol(capsys, "show", "step", *words)[0].startswith("StepId=1.batch UserId=0 ")
     assert _scontrol(capsys, "show", "step", "1.0") == ("Job step 1.0 not found\n", "", 1)
+    controller.jobs = []
+    assert _scontrol(capsys, "show", "step") == ("No job steps in the system\n", "", 0)
 
 
 def test_show_config(controller: RecordedController, capsys: pytest.CaptureFixture[str]) -> None:

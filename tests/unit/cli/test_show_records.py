@@ -66,7 +66,7 @@ JobId=1 JobName=envjob
    TresPerNode=gres:gpu:2
    
 
-"""  # noqa: W291
+"""  # noqa: W291, W293
 DETAILS = ("DerivedExitCode=", "JOB_GRES=", "  Nodes=")
 PENDING = """\
 JobId=3 JobName=big
@@ -263,9 +263,9 @@ def test_no_time_limit() -> None:
 
 
 def test_a_record_stays_a_record() -> None:
-    view = running_view(name="x\n   JobState=COMPLETED", comment="\x1b[2Jbad")
+    view = a_job_view(1, "x\n   JobState=COMPLETED", comment="\x1b[2Jbad")
     text = _text(view)
-    assert text.count("\n") == _text(running_view()).count("\n")
+    assert text.count("\n") == _text(a_job_view(1, comment="good")).count("\n")
     assert "\x1b" not in text
 
 
@@ -275,10 +275,10 @@ def test_node() -> None:
 
 
 def test_node_details_and_reason() -> None:
-    view = a_node_view("n3", state="IDLE+DRAIN", reason="bad disk", reason_time=at("08:39:04"))
+    view = a_node_view("n3", state="IDLE+DRAIN*", reason="bad disk", reason_time=at("08:39:04"))
     text = node_text(view, details=True)
     assert "   Gres=gpu:8\n   GresDrain=N/A\n   GresUsed=gpu:0(IDX:N/A)\n" in text
-    assert "   State=IDLE+DRAIN ThreadsPerCore=1" in text
+    assert "   State=IDLE*+DRAIN ThreadsPerCore=1" in text
     assert text.endswith("ExtSensorsTemp=n/s\n   Reason=bad disk [root@2026-11-21T08:39:04]\n\n")
     assert "   AllocTRES=\n" in text
 

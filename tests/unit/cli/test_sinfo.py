@@ -61,14 +61,14 @@ small        up    1:00:00        1-2   no       NO        all      2       mixe
 """
 REASONS = """\
 REASON               USER      TIMESTAMP           NODELIST
-bad disk             root      2026-11-21T08:39:00 n2
 lost                 root      2026-11-21T08:39:00 n4
+bad disk             root      2026-11-21T08:39:00 n2
 """
 LONG_REASONS = """\
 Sat Nov 21 08:39:08 2026
 REASON               USER         TIMESTAMP           STATE  NODELIST
-bad disk             root(0)      2026-11-21T08:39:00 drng   n2
 lost                 root(0)      2026-11-21T08:39:00 down*  n4
+bad disk             root(0)      2026-11-21T08:39:00 drng   n2
 """
 
 
@@ -106,10 +106,8 @@ def _rows(
 def _with_trouble() -> list[NodeView]:
     """n2 drains while it works, n3 is drained, n4 is lost."""
     nodes = recorded_nodes()
-    reason = {"reason_time": at("08:39:00"), "drained": True}
-    nodes[1] = replace(
-        nodes[1], state="MIXED+DRAIN", node=replace(nodes[1].node, reason="bad disk", **reason)
-    )
+    draining = replace(nodes[1].node, reason="bad disk", reason_time=at("08:39:00"), drained=True)
+    nodes[1] = replace(nodes[1], state="MIXED+DRAIN", node=draining)
     nodes[2] = a_node_view("n3", state="IDLE+DRAIN", drained=True)
     nodes[3] = a_node_view("n4", state="DOWN*", reason="lost", reason_time=at("08:39:00"), responding=False)
     return nodes
@@ -192,10 +190,8 @@ def test_nodes_that_differ_share_a_row_unless_exact() -> None:
         "mix 16 64000 1 3.35 22264",
         "idle 16+ 64000+ 1+ 0.50-3.35 1000-22264",
     ]
-    assert _rows("%t %c %N", "-e", "-p", "batch", "-t", "idle", nodes=nodes) == [
-        "idle 16 n[3-7]",
-        "idle 32 n8",
-    ]
+    exact = _rows("%t %c %N", "-e", "-p", "batch", "-t", "idle", nodes=nodes)
+    assert exact == ["idle 16 n[3-7]", "idle 32 n8"]
 
 
 def test_gpus() -> None:

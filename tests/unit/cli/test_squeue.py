@@ -252,6 +252,15 @@ def test_steps(controller: RecordedController, capsys: pytest.CaptureFixture[str
     assert _squeue(capsys, "-s", "x")[1:] == ("squeue: error: Invalid job_step id: x\n", 1)
 
 
+def test_the_script_of_a_running_job_is_a_step(
+    controller: RecordedController, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = running_view(id=JobId(9), array_job_id=JobId(2), array_task_id=1)
+    allocation = running_view(id=JobId(10), spec={"is_batch": False})
+    controller.jobs = [task, allocation, array_rest_view(), ended_view(8, JobState.COMPLETED)]
+    assert _squeue(capsys, "-s", "-h", "-o", "%i %N %M")[0] == "2_1.batch n1 0:03\n"
+
+
 @pytest.mark.parametrize(
     ("words", "out", "error", "exit_code"),
     [

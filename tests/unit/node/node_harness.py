@@ -24,6 +24,7 @@ from minislurm.domain.resources import NodeAllocation
 from minislurm.node.cgroups import find_cgroups
 from minislurm.node.daemon import Daemon
 from minislurm.node.launcher import Launcher
+from minislurm.node.messages import Phase, RunKey
 from minislurm.node.run_files import RunFiles
 from minislurm.node.service import make_link
 from minislurm.node.step_service import serve_steps
@@ -91,7 +92,7 @@ class NodeHarness:
         for key in list(self.daemon.core.runs):
             self.end(key.job_id, run=key.run, kill=True)
         try:
-            await until(lambda: all(r.phase.value == "CLEAN" for r in self.daemon.core.runs.values()))
+            await until(lambda: all(r.phase is Phase.CLEAN for r in self.daemon.core.runs.values()))
             for key in list(self.daemon.core.runs):
                 self.controller.command(forget_run=node_pb2.ForgetRun(job_id=key.job_id, run=key.run))
             await until(lambda: not self.daemon.core.runs)
@@ -134,9 +135,9 @@ class NodeHarness:
 
     def prepare(
         self, job_id: int, script: str = "", *, start: bool = True, run: int = 1, nodes: tuple[str, ...] = ("n1",),
-        restart_reason: str = "", environment: dict[str, str] | None = None, gpus: int = 0, **spec: Any,
+        restart_reason: str = "", interpreter: str = "/bin/bash", environment: dict[str, str] | None = None, gpus: int = 0, **spec: Any,
     ) -> None:
-        """`script`: the body; #!/bin/bash comes before it."""
+        """`script`: the body; #! comes before it. Empty: an allocation."""
         base = a_spec(
             user_id=USER.pw_uid, group_id=USER.pw_gid, user_name=USER.pw_name, work_dir=str(self.directory),
             is_batch=bool(script), std_out="%j.out",
@@ -153,7 +154,7 @@ class NodeHarness:
         self.controller.command(
             prepare_run=node_pb2.PrepareRun(
                 job_id=job_id, run=run, job=to_proto(job), start=start, kill_wait_s=10.0,
-                script=f"#!/bin/bash\n{script}\n".encode() if script else b"",
+                script=f"#!{interpreter}\n{script}\n".encode() if script else b"",
                 environment=[f"{name}={value}".encode() for name, value in given.items()],
                 restart_reason=restart_reason,
             )
@@ -182,6 +183,10 @@ class NodeHarness:
         """The file's content, once it holds the text (or anything)."""
         found: str = await until(lambda: self.read(name) if text in self.read(name) and self.read(name) else "")
         return found
+
+    async def is_clean(self, job_id: int, run: int = 1) -> None:
+        key = RunKey(JobId(job_id), RunNumber(run))
+        await until(lambda: key in self.daemon.core.runs and self.daemon.core.runs[key].phase is Phase.CLEAN)
 
     async def pid_in(self, name: str) -> int:
         return int((await self.has(name, "\n")).split()[0])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from minislurm.domain.job import EndCause
 from minislurm.node.tracking import descendants
+from minislurm.rpc.gen import node_pb2
 from tests.unit.node.node_harness import NodeHarness, is_alive, run, until
 
 
@@ -70,10 +70,11 @@ def test_what_cannot_be_launched_is_0_53(tmp_path: Path, spec: dict[str, str]) -
 def test_a_missing_interpreter_is_said_in_the_output(tmp_path: Path) -> None:
     async def test() -> None:
         async with NodeHarness(tmp_path) as node:
-            node.prepare(1, "")
-            node.controller.command  # noqa: B018
-            node.prepare(2, "true")
-            await node.controller.report(2, "batch_exited")
+            node.prepare(1, "true", interpreter="/no/such/shell")
+            exited = await node.controller.report(1, "batch_exited")
+            assert exited.exit_code == 2
+            assert "slurmstepd-n1: error: execve(): " in node.read("1.out")
+            assert "slurm_script: No such file or directory\n" in node.read("1.out")
 
     run(test())
 
@@ -89,7 +90,7 @@ def test_daemonized_children_do_not_outlive_the_script(tmp_path: Path) -> None:
         async with NodeHarness(tmp_path) as node:
             node.prepare(1, script)
             await node.controller.report(1, "batch_exited")
-            await until(lambda: node.daemon.core.runs[next(iter(node.daemon.core.runs))].phase.value == "CLEAN")
+            await node.is_clean(1)
             assert not is_alive(await node.pid_in("orphan"))
 
     run(test())
@@ -110,8 +111,8 @@ sleep 1000
             await node.has("1.out", "ready")
             node.end(1)
             exited = await node.controller.report(1, "batch_exited")
-            await node.controller.report(1, "run_cleaned")
             assert (exited.exit_code, exited.exit_signal) == (0, 0)
+            await node.is_clean(1)
             output = node.read("1.out")
             assert "trapped" in output
             assert "slurmstepd-n1: error: *** JOB 1 ON n1 CANCELLED AT 2" in output
@@ -162,8 +163,6 @@ def test_two_phases(tmp_path: Path) -> None:
             node.prepare(1, "echo $MINISLURM_RUN", start=False, nodes=("n1", "n2"))
             await node.controller.report(1, "run_prepared")
             assert node.read("1.out") == ""
-            from minislurm.rpc.gen import node_pb2
-
             node.controller.command(start_run=node_pb2.StartRun(job_id=1, run=1))
             exited = await node.controller.report(1, "batch_exited")
             assert not exited.clean  # the controller ends the run on all its nodes
@@ -208,8 +207,8 @@ def test_root_runs_a_job_as_its_user(tmp_path: Path) -> None:
 
     async def test() -> None:
         async with NodeHarness(tmp_path) as node:
-            for parent in (tmp_path, *tmp_path.parents[:-2]):
-                parent.chmod(0o755)
+            for parent in (tmp_path, *tmp_path.parents[:2]):
+                parent.chmod(0o755)  # pytest's are closed to others
             home = tmp_path / "home"
             home.mkdir()
             os.chown(home, 65534, 65534)
@@ -272,8 +271,6 @@ def _shepherd_of(node: NodeHarness) -> int:
 
 def test_the_run_is_known_until_it_is_forgotten(tmp_path: Path) -> None:
     async def test() -> None:
-        from minislurm.rpc.gen import node_pb2
-
         async with NodeHarness(tmp_path) as node:
             node.prepare(1, "exit 5")
             await node.controller.report(1, "batch_exited")
@@ -287,4 +284,14 @@ def test_the_run_is_known_until_it_is_forgotten(tmp_path: Path) -> None:
     run(test())
 
 
-_Check = Callable[[NodeHarness], None]
+def test_a_job_inherits_no_descriptor_and_no_ignored_signal(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with NodeHarness(tmp_path) as node:
+            node.prepare(1, "ls /proc/$$/fd | tr '\\n' ' '; grep -E 'SigIgn|SigBlk' /proc/self/status")
+            await node.controller.report(1, "batch_exited")
+            # 255 is bash's own: the script.
+            assert node.read("1.out").split() == [
+                "0", "1", "2", "255", "SigBlk:", "0000000000000000", "SigIgn:", "0000000000000000",
+            ]  # fmt: skip
+
+    run(test())

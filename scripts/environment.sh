@@ -11,13 +11,15 @@ prepare_environment() {
         make_venv "$base" "$folder" || return 1
     fi
     PYTHON=$folder/bin/python
-    local stamp=$folder/.minislurm-installed wanted
+    local stamp=$folder/.minislurm-installed sources installed
     # What is installed depends on these files alone; the code itself is used in place.
-    wanted="$extras $PWD $(cat pyproject.toml scripts/build_hook.py | cksum)"
-    if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
+    sources="$PWD $(cat pyproject.toml scripts/build_hook.py | cksum)"
+    installed=$(cat "$stamp" 2>/dev/null || true)
+    # With the tools is more than without.
+    if [ "$installed" != "$extras $sources" ] && [ "$installed" != "dev $sources" ]; then
         say "installing minislurm${extras:+ with its $extras tools}"
         "$PYTHON" -m pip install --quiet --disable-pip-version-check --editable ".${extras:+[$extras]}" || return 1
-        echo "$wanted" >"$stamp"
+        echo "$extras $sources" >"$stamp"
     fi
 }
 

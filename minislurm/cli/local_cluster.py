@@ -158,7 +158,8 @@ class LocalCluster:
                 (self.folder / name).mkdir(exist_ok=True)
                 (self.folder / name).chmod(mode)
         except OSError as error:
-            raise ClusterError(f"{self.folder}: cannot keep a cluster here: {error.strerror}") from error
+            what = f"{error.filename}: {error.strerror}"
+            raise ClusterError(f"cannot keep a cluster in {self.folder}: {what}") from error
 
     def _write(self, text: str) -> None:
         temporary = self.configuration_path.with_suffix(".new")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from minislurm.cli.application import guarded, print_error, print_version
+from minislurm.cli.application import guarded, print_error, print_line, print_version
 
 if TYPE_CHECKING:
     from minislurm.cli.local_cluster import LocalCluster
@@ -44,8 +44,21 @@ def main() -> int:
 
 
 def _main() -> int:
-    app(prog_name="minislurm")  # ends the process itself
-    return 0
+    from minislurm.cli.local_cluster import ClusterError
+
+    try:
+        app(prog_name="minislurm")  # ends the process itself
+    except ClusterError as error:
+        _complain(str(error))
+    return 1
+
+
+def _complain(text: str) -> None:
+    """An error, the first line as such, then what belongs to it: the end of a log."""
+    first, *rest = text.split("\n")
+    print_error("minislurm", first)
+    for line in rest:
+        print_line(line)
 
 
 def _version(value: bool) -> None:
@@ -163,7 +176,7 @@ def down(
         was_running = bool(cluster.running(configuration))
         warnings = stop(cluster, configuration, keep_jobs=keep_jobs, progress=Progress())
     for warning in warnings:
-        print_error("minislurm", warning)
+        _complain(warning)
     print(f"The cluster in {cluster.folder} {'is stopped' if was_running else 'was not running'}.")
     if warnings:
         raise typer.Exit(1)

@@ -380,4 +380,3 @@ def _change_node(state: ClusterState, event: NodeChanged) -> None:
     node.reason_time = event.reason_time
     node.reason_user_id = event.reason_user_id
     state.touched.nodes.add(node.name)
-

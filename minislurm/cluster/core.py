@@ -27,9 +27,7 @@ class Transaction:
     refusal: Refusal | None = None
 
 
-def handle(
-    state: ClusterState, message: Message, now: float, record: Callable[[Event], None]
-) -> Transaction:
+def handle(state: ClusterState, message: Message, now: float, record: Callable[[Event], None]) -> Transaction:
     """Carries a message out on the state. `record` is given each event before it is applied, since
     records inside an event become part of the state."""
     transaction = Transaction()

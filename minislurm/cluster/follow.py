@@ -39,7 +39,10 @@ def follow(state: ClusterState, event: Event) -> list[Event]:
         case NodeReleased():
             return _end_if_clear(state, event.job_id, event.time)
         case RunEnded():
-            return [*_eligible_if_due(state, event.job_id, event.time), *_wake(state, event.job_id, event.time)]
+            return [
+                *_eligible_if_due(state, event.job_id, event.time),
+                *_wake(state, event.job_id, event.time),
+            ]
         case PendingEnded() | RunStarted():
             return list(_wake(state, event.job_id, event.time))
         case JobSubmitted():

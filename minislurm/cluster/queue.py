@@ -23,9 +23,7 @@ class ClassKey:
 
 
 def class_key(job: Job) -> ClassKey:
-    return ClassKey(
-        job.request, job.partition, job.time_limit_s, job.nice, job.priority, job.avoided_nodes
-    )
+    return ClassKey(job.request, job.partition, job.time_limit_s, job.nice, job.priority, job.avoided_nodes)
 
 
 @dataclass(slots=True)

@@ -161,9 +161,7 @@ def decide_end_allocation(state: ClusterState, message: EndAllocation, now: floa
     if message.lost:
         return [end_run(state, job, EndCause.CANCEL, now, cancelled_by=message.caller.user_id)]
     return [
-        end_run(
-            state, job, EndCause.EXIT, now, exit_code=message.exit_code, exit_signal=message.exit_signal
-        )
+        end_run(state, job, EndCause.EXIT, now, exit_code=message.exit_code, exit_signal=message.exit_signal)
     ]
 
 
@@ -296,9 +294,7 @@ def decide_update_job(state: ClusterState, message: UpdateJob, now: float) -> An
     return events or Refusal(RefusalCode.ALREADY_DONE, job_id=message.target.job_id)
 
 
-def _change(
-    state: ClusterState, job: Job, changes: JobChanges, caller: Caller, now: float
-) -> Refusal | None:
+def _change(state: ClusterState, job: Job, changes: JobChanges, caller: Caller, now: float) -> Refusal | None:
     """Makes the changes on a copy; the first that may not be made refuses all of them."""
     pending = job.state is JobState.PENDING
     if changes.name is not None:

@@ -67,9 +67,7 @@ def decide_placement(state: ClusterState, message: PlacementProposed, now: float
 
 
 def _run_placed(message: PlacementProposed, job_id: JobId, run: RunNumber, now: float) -> RunPlaced:
-    return RunPlaced(
-        now, job_id, run, message.placement.allocation, message.pending_reason, message.priority
-    )
+    return RunPlaced(now, job_id, run, message.placement.allocation, message.pending_reason, message.priority)
 
 
 def _fits(state: ClusterState, allocation: tuple[NodeAllocation, ...]) -> bool:
@@ -247,9 +245,7 @@ def decide_step(state: ClusterState, message: CreateStep, now: float) -> Answer:
     return [StepCreated(now, job.id, job.run, step, message.request_id)]
 
 
-def place_step(
-    job: Job, request: StepRequest
-) -> tuple[tuple[NodeName, ...], tuple[int, ...]] | Refusal:
+def place_step(job: Job, request: StepRequest) -> tuple[tuple[NodeName, ...], tuple[int, ...]] | Refusal:
     """Which nodes of the allocation, and how many tasks on each. Steps share the allocation's CPUs."""
     parts = [p for p in job.allocation if p.node not in request.excluded_nodes]
     if request.node_list:
@@ -286,7 +282,5 @@ def decide_step_end(state: ClusterState, message: StepEnded, now: float) -> Answ
     if job is None or step is None or message.node not in step.open_nodes:
         return []
     return [
-        StepNodeEnded(
-            now, job.id, job.run, step.id, (message.node,), message.exit_code, message.exit_signal
-        )
+        StepNodeEnded(now, job.id, job.run, step.id, (message.node,), message.exit_code, message.exit_signal)
     ]

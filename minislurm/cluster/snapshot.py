@@ -70,6 +70,7 @@ def _class(state: ClusterState, key: ClassKey, members: list[tuple[float, JobId]
         fixed_priority=key.priority,
         avoided_nodes=key.avoided_nodes,
         jobs=_Members(list(members), arrays),
+        key=key,
     )
 
 

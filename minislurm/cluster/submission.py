@@ -76,13 +76,9 @@ def check_request(state: ClusterState, request: ResourceRequest, partition: Part
         return None  # what a node has is not known before it registers
     cpus = max(request.cpus_per_task, request.cpus_per_node_min)
     if cpus > max(node.cpus for node in nodes):
-        return Refusal(
-            RefusalCode.NODE_CONFIGURATION, details=("CPU count per node can not be satisfied",)
-        )
+        return Refusal(RefusalCode.NODE_CONFIGURATION, details=("CPU count per node can not be satisfied",))
     if not any(_has_memory(node, request) for node in nodes):
-        return Refusal(
-            RefusalCode.NODE_CONFIGURATION, details=("Memory specification can not be satisfied",)
-        )
+        return Refusal(RefusalCode.NODE_CONFIGURATION, details=("Memory specification can not be satisfied",))
     if not any(_has_gpus(node, request) for node in nodes):
         return Refusal(RefusalCode.NODE_CONFIGURATION)
     return None

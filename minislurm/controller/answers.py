@@ -31,7 +31,7 @@ def matching_jobs(state: ClusterState, query: JobQuery) -> list[Job]:
 
 def job_view(state: ClusterState, scheduler: Scheduler, job: Job, now: float) -> JobView:
     pending = job.state is JobState.PENDING
-    wait = scheduler.wait_of(job.id) if pending else None
+    wait = scheduler.wait_of(job) if pending else None
     reason = job.reason.value
     if pending and job.reason is Reason.NONE and wait is not None:
         reason = wait.reason.value
@@ -56,7 +56,7 @@ def _priority(scheduler: Scheduler, job: Job) -> int:
         return 0
     if job.state is not JobState.PENDING and job.start_priority:
         return job.start_priority
-    return job.priority if job.priority is not None else scheduler.plan.priorities.get(job.id, 1)
+    return scheduler.priority_of(job)
 
 
 def _start_estimate(job: Job, planned: float) -> float:

@@ -22,9 +22,7 @@ def command_message(engine: Engine, command: NodeCommand) -> node_pb2.Command | 
                 return None
             return node_pb2.Command(prepare_run=_prepare(engine, job, command))
         case StartRun():
-            return node_pb2.Command(
-                start_run=node_pb2.StartRun(job_id=command.job_id, run=command.run)
-            )
+            return node_pb2.Command(start_run=node_pb2.StartRun(job_id=command.job_id, run=command.run))
         case EndRun():
             return node_pb2.Command(
                 end_run=node_pb2.EndRun(
@@ -48,9 +46,7 @@ def command_message(engine: Engine, command: NodeCommand) -> node_pb2.Command | 
                 )
             )
         case ForgetRun():
-            return node_pb2.Command(
-                forget_run=node_pb2.ForgetRun(job_id=command.job_id, run=command.run)
-            )
+            return node_pb2.Command(forget_run=node_pb2.ForgetRun(job_id=command.job_id, run=command.run))
         case _:
             assert_never(command)
 
@@ -72,4 +68,3 @@ def _prepare(engine: Engine, job: Job, command: PrepareRun) -> node_pb2.PrepareR
     )
     codec.fill(message.job, job)
     return message
-

@@ -83,7 +83,8 @@ async def _run(engine: Engine, scheduler: Scheduler, hub: NodeHub) -> None:
 
     def broken(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         error = context.get("exception")
-        log.critical("%s", context.get("message"), exc_info=error if isinstance(error, BaseException) else None)
+        shown = error if isinstance(error, BaseException) else None
+        log.critical("%s", context.get("message"), exc_info=shown)
         if isinstance(error, AssertionError):
             failure.append(error)
             stopped.set()
@@ -107,7 +108,8 @@ def _lock(directory: str) -> int:
     """Two controllers on one journal would destroy it."""
     import fcntl
 
-    descriptor = os.open(os.path.join(directory, "controller.lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    path = os.path.join(directory, "controller.lock")
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

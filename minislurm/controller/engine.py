@@ -265,5 +265,3 @@ def _split(effects: list[Effect]) -> tuple[bool, list[Effect]]:
 
 def _nothing() -> None:
     pass
-
-

@@ -37,7 +37,7 @@ def test_submission(state: ClusterState, spec: JobSpec, caller: Caller, now: flo
         names, start = tuple(part.node for part in allocation), now
         cpus = sum(part.cpu_count for part in allocation)
     else:
-        wait = plan.waits[job.id]
+        wait = plan.standings[0].head
         if not wait.start_estimate:
             raise Refusal(RefusalCode.NODE_CONFIGURATION)
         names, start = wait.planned_nodes, wait.start_estimate

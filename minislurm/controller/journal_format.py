@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from minislurm.cluster import events
 from minislurm.cluster.events import Event
 from minislurm.rpc import codec

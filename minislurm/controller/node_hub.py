@@ -133,5 +133,3 @@ class NodeHub:
                         self._engine.tell(NodeSilent(node.name))
                 elif not node.responding and self.is_connected(node.name):
                     self._engine.tell(NodeAnswers(node.name))
-
-

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Hashable
 
 from minislurm.cluster.messages import PlacementProposed
+from minislurm.cluster.runs import array_slots
 from minislurm.cluster.snapshot import snapshot
 from minislurm.controller.engine import Engine
-from minislurm.domain.ids import JobId
+from minislurm.domain.job import Job
 from minislurm.scheduling.cycle import steps
-from minislurm.scheduling.model import Plan, Wait
+from minislurm.scheduling.model import TASK_LIMIT, Placement, Plan, Snapshot, Standing, Wait
 
 log = logging.getLogger(__name__)
 
@@ -22,15 +24,30 @@ class Scheduler:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._wanted = asyncio.Event()
-        self.plan = Plan()
+        self._standings: dict[Hashable, Standing] = {}
         self.last_pass_time = 0.0
         self.passes = 0
 
     def wake(self) -> None:
         self._wanted.set()
 
-    def wait_of(self, job_id: JobId) -> Wait | None:
-        return self.plan.waits.get(job_id)
+    def wait_of(self, job: Job) -> Wait | None:
+        """What the last pass said of a job that waits for resources; None: nothing yet, or it waits for
+        something else."""
+        standing, state = self._standing_of(job), self._engine.state
+        if job.is_array_rest and job.id in state.queue and not array_slots(state, job):
+            return TASK_LIMIT
+        return standing.wait_of(job.id) if standing is not None else None
+
+    def priority_of(self, job: Job) -> int:
+        if job.priority is not None:
+            return job.priority
+        standing = self._standing_of(job)
+        return standing.priority.at(job.eligible_time) if standing is not None else 1
+
+    def _standing_of(self, job: Job) -> Standing | None:
+        place = self._engine.state.queue.places.get(job.id)
+        return self._standings.get(place[0]) if place is not None else None
 
     async def run(self) -> None:
         settings = self._engine.configuration.scheduler
@@ -47,21 +64,28 @@ class Scheduler:
         plan = await _drain(snapshot(self._engine.state, now), yield_after_s)
         self.passes += 1
         self.last_pass_time = now
-        previous, self.plan = self.plan, plan
+        standings = {standing.jobs.key: standing for standing in plan.standings}
         started = time.perf_counter()
         for placement in plan.placements:
-            wait = previous.waits.get(placement.job_id)
-            reason = wait.reason.value if wait is not None else "None"
-            transaction = self._engine.tell(PlacementProposed(placement, reason))
+            transaction = self._engine.tell(self._proposal(placement))
             if transaction.refusal is not None:
                 # The state went on while the pass ran; the next pass sees it as it is.
                 self._wanted.set()
             if time.perf_counter() - started > yield_after_s:
                 await asyncio.sleep(0)
                 started = time.perf_counter()
+        self._standings = standings
+
+    def _proposal(self, placement: Placement) -> PlacementProposed:
+        job = self._engine.state.jobs.get(placement.job_id)
+        if job is None:
+            return PlacementProposed(placement)
+        wait = self.wait_of(job)
+        reason = wait.reason.value if wait is not None else "None"
+        return PlacementProposed(placement, reason, self.priority_of(job))
 
 
-async def _drain(taken, yield_after_s: float) -> Plan:  # type: ignore[no-untyped-def]
+async def _drain(taken: Snapshot, yield_after_s: float) -> Plan:
     generator = steps(taken)
     started = time.perf_counter()
     try:

@@ -8,6 +8,7 @@ import os
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import grpc
@@ -75,11 +76,16 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
         self._own_user_id = os.getuid()
         self._host = socket.gethostname().split(".")[0]
 
-    def _caller(self, context: grpc.aio.ServicerContext[Any, Any]) -> Caller:
+    def _person(self, context: grpc.aio.ServicerContext[Any, Any]) -> auth.Caller:
         token = status.bearer_token(context.invocation_metadata())
         if not token:
             raise AccessDenied("no credential")
-        person = self._verifier.verify_user(token)
+        return self._verifier.verify_user(token)
+
+    def _caller(self, context: grpc.aio.ServicerContext[Any, Any]) -> Caller:
+        return self._as_caller(self._person(context))
+
+    def _as_caller(self, person: auth.Caller) -> Caller:
         return Caller(person.user_id, person.user_id in (0, self._own_user_id))
 
     @_answers_errors
@@ -99,11 +105,15 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
 
     @_answers_errors
     async def Submit(self, request: Any, context: Any) -> Any:
-        job_id = await self._submit(request, self._caller(context))
+        job_id = await self._submit(request, self._person(context))
         return controller_pb2.SubmitReply(job_id=job_id)
 
-    async def _submit(self, request: Any, caller: Caller) -> JobId:
+    async def _submit(self, request: Any, person: auth.Caller) -> JobId:
+        caller = self._as_caller(person)
         spec = self._specification(request)
+        if not caller.is_operator:
+            # The node gives the job these groups, as root: the credential names them, never the request.
+            spec = replace(spec, group_id=person.group_id, user_name=person.user_name)
         await self._engine.act(SubmitJob(spec, caller, request.request_id))
         return self._engine.state.requests[request.request_id].job_id
 
@@ -117,14 +127,14 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
     async def SubmitStream(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
         """Takes as many as come while one transaction is written; answers in order."""
         try:
-            caller = self._caller(context)
+            person = self._person(context)
         except MinislurmError as error:
             await status.abort(context, error)
         waiting: asyncio.Queue[asyncio.Task[Any] | None] = asyncio.Queue(maxsize=1000)
 
         async def read() -> None:
             async for request in requests:
-                await waiting.put(asyncio.ensure_future(self._stream_reply(request, caller)))
+                await waiting.put(asyncio.ensure_future(self._stream_reply(request, person)))
             await waiting.put(None)
 
         reader = asyncio.ensure_future(read())
@@ -134,9 +144,9 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
         finally:
             reader.cancel()
 
-    async def _stream_reply(self, request: Any, caller: Caller) -> Any:
+    async def _stream_reply(self, request: Any, person: auth.Caller) -> Any:
         try:
-            return controller_pb2.SubmitReply(job_id=await self._submit(request, caller))
+            return controller_pb2.SubmitReply(job_id=await self._submit(request, person))
         except Refusal as refusal:
             return controller_pb2.SubmitReply(refused=status.refused_message(refusal))
 
@@ -347,5 +357,3 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
 def _target(item: Any) -> JobTarget:
     step_id = StepId(item.step_id) if item.HasField("step_id") else None
     return JobTarget(JobId(item.job_id), tuple(item.tasks), step_id)
-
-

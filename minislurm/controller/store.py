@@ -80,9 +80,7 @@ class Store:
         with _errors(self.path):
             connection.execute("BEGIN IMMEDIATE")
             try:
-                connection.executemany(
-                    "INSERT OR IGNORE INTO blobs VALUES (?, ?)", list(batch.blobs.items())
-                )
+                connection.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", list(batch.blobs.items()))
                 connection.executemany("INSERT INTO events VALUES (?, ?)", batch.events)
                 if batch.snapshot is not None:
                     self._fold(batch.snapshot)

@@ -11,10 +11,8 @@ from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.job import JobSpec
 
 
-def prepare_submission(
-    engine: Engine, spec: JobSpec, script: bytes, environment: Sequence[bytes]
-) -> JobSpec:
-    """The specification with the names of its script and environment. Raises Refusal if they are too large."""
+def prepare_submission(engine: Engine, spec: JobSpec, script: bytes, environment: Sequence[bytes]) -> JobSpec:
+    """The specification with the names of its script and environment. Raises Refusal if too large."""
     limits = engine.configuration.limits
     if len(script) > limits.max_script_bytes:
         raise Refusal(RefusalCode.SCRIPT_TOO_LARGE)

@@ -23,7 +23,7 @@ def lengthen(text: str) -> list[int]:
     counts: list[int] = []
     for part in text.split(","):
         count, _, times = part.partition("(x")
-        if times and not times.endswith(")"):
+        if "(" in part and not times.endswith(")"):
             raise ValueError(f"not a list of counts: {text!r}")
         counts.extend([int(count)] * (int(times[:-1]) if times else 1))
     return counts

@@ -37,9 +37,7 @@ class JobState(Enum):
         return self in HOLDING_STATES
 
 
-HOLDING_STATES = frozenset(
-    {JobState.CONFIGURING, JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING}
-)
+HOLDING_STATES = frozenset({JobState.CONFIGURING, JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING})
 FINAL_STATES = frozenset(set(JobState) - HOLDING_STATES - {JobState.PENDING})
 
 _COMPACT = {

@@ -140,7 +140,7 @@ class NodeCore:
             return f"Job {key.job_id} is not running on node {self.node}"
         if record.ending is not None:
             return f"Slurm job {key.job_id} has expired"
-        if record.prepare.job.spec.user_id != user_id:
+        if user_id not in (0, record.prepare.job.spec.user_id):
             return "Access/permission denied"
         if step_id in record.steps:
             return f"Step {key.job_id}.{step_id} is running already"
@@ -338,7 +338,7 @@ class NodeCore:
 
     def _finished(self, key: RunKey, now: float) -> list[Action]:
         record = self.runs.get(key)
-        if record is None or not record.finishing:
+        if record is None or not record.finishing or record.phase is Phase.CLEAN:
             return []
         record.phase = Phase.CLEAN
         record.end_time = now

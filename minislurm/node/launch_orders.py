@@ -105,8 +105,6 @@ def appends(prepare: Prepare) -> bool:
     given = prepare.job.spec.open_mode_append
     if given is not None:
         return given
-    if prepare.restart_reason == "launch_failure":
-        return any(prepare.job.requeues.get(cause) for cause in _KEEPING_CAUSES)
     return prepare.restart_reason in _KEEPING_CAUSES
 
 

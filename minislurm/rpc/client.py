@@ -204,9 +204,9 @@ class ControllerClient:
 
     # Asking
 
-    def list_jobs(self, query: JobQuery = JobQuery()) -> list[JobView]:  # noqa: B008 (frozen)
+    def list_jobs(self, query: JobQuery | None = None) -> list[JobView]:
         views: list[JobView] = []
-        for chunk in self._stream(self._stub.ListJobs, codec.to_proto(query)):
+        for chunk in self._stream(self._stub.ListJobs, codec.to_proto(query or JobQuery())):
             specs = [codec.from_proto(JobSpec, spec) for spec in chunk.specs]
             for item, index in zip(chunk.jobs, chunk.spec_of, strict=True):
                 views.append(_job_view(item, specs[index]))

@@ -39,13 +39,13 @@ def steps(snapshot: Snapshot) -> Generator[None, None, Plan]:
     """The same pass in units of about a millisecond at most, so that a caller can do other things between."""
     table = yield from NodeTable.build(snapshot.nodes, snapshot.topology)
     ranking = Ranking(snapshot)
-    draft, queue, cycle = Draft(ranking), Queue(ranking), _Cycle(snapshot, table)
+    draft, queue, cycle = Draft(), Queue(), _Cycle(snapshot, table)
 
     for jobs in snapshot.classes:
-        turn = Turn(jobs, ranking.without_age(jobs))
-        misfit = cycle.misfit(jobs)
+        turn = Turn(jobs, ranking.line(jobs))
+        misfit = cycle.misfit(jobs) if jobs.jobs else None
         if misfit is not None:
-            yield from draft.wait_all(jobs, turn.shared_priority, jobs.jobs, misfit)
+            draft.wait(turn, misfit, misfit)
         elif jobs.jobs:
             queue.add(turn)
         yield
@@ -58,7 +58,7 @@ def steps(snapshot: Snapshot) -> Generator[None, None, Plan]:
             yield
         if turn.startable > 0:
             head, rest = yield from cycle.block(turn.jobs)
-            yield from draft.wait(turn, head, rest)
+            draft.wait(turn, head, rest)
             continue
         if not turn.is_complete:
             draft.limit(turn)

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-
-from minislurm.domain.ids import JobId
 from minislurm.domain.resources import NodeAllocation
-from minislurm.domain.states import Reason
-from minislurm.scheduling.model import Placement, Plan, QueuedJob, RequestClass, Wait
-from minislurm.scheduling.order import Ranking, Turn
-
-#: Jobs written down between two yields: less than a millisecond.
-_CHUNK = 1000
-
-_TASK_LIMIT = Wait(Reason.ARRAY_TASK_LIMIT)
+from minislurm.scheduling.model import Placement, Plan, PriorityLine, QueuedJob, Standing, Wait
+from minislurm.scheduling.order import Turn
 
 
 class Draft:
-    """Collects placements and waits; every job that waits also gets its priority."""
+    """Collects placements, and why each class waits."""
 
-    def __init__(self, ranking: Ranking) -> None:
-        self._ranking = ranking
+    def __init__(self) -> None:
         self._placements: list[Placement] = []
-        self._waits: dict[JobId, Wait] = {}
-        self._priorities: dict[JobId, int] = {}
+        self._standings: list[Standing] = []
+        self._limited: list[tuple[QueuedJob, PriorityLine]] = []
 
     def start(self, turn: Turn, allocation: tuple[NodeAllocation, ...]) -> None:
         self._placements.append(Placement(turn.job.job_id, turn.task_id, allocation))
@@ -31,23 +21,11 @@ class Draft:
 
     def limit(self, turn: Turn) -> None:
         """The rest of the next job waits for the limit of its array."""
-        self._write(turn.jobs, turn.shared_priority, [turn.job], _TASK_LIMIT)
+        self._limited.append((turn.job, turn.priority))
 
-    def wait(self, turn: Turn, head: Wait, rest: Wait) -> Generator[None, None, None]:
-        """`head` for the next job, `rest` for those behind it, but the limit for those held by a limit."""
-        yield from self.wait_all(turn.jobs, turn.shared_priority, turn.rest, rest)
-        self._waits[turn.job.job_id] = head
-
-    def wait_all(
-        self, jobs: RequestClass, shared: float, queued: Sequence[QueuedJob], wait: Wait
-    ) -> Generator[None, None, None]:
-        for start in range(0, len(queued), _CHUNK):
-            self._write(jobs, shared, queued[start : start + _CHUNK], wait)
-            yield
-
-    def _write(self, jobs: RequestClass, shared: float, queued: Sequence[QueuedJob], wait: Wait) -> None:
-        self._waits.update({job.job_id: wait if job.slots > 0 else _TASK_LIMIT for job in queued})
-        self._priorities.update(self._ranking.priorities(jobs, shared, queued))
+    def wait(self, turn: Turn, head: Wait, rest: Wait) -> None:
+        """`head` for the next job of the class, `rest` for those behind it."""
+        self._standings.append(Standing(turn.jobs, turn.priority, turn.position, head, rest))
 
     def plan(self) -> Plan:
-        return Plan(tuple(self._placements), self._waits, self._priorities)
+        return Plan(tuple(self._placements), tuple(self._standings), tuple(self._limited))

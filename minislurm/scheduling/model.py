@@ -6,7 +6,7 @@ as one more message, to be checked again against the state of that moment.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from minislurm.domain.configuration import Partition, SchedulerSection
@@ -74,6 +74,8 @@ class RequestClass:
     fixed_priority: int | None = None
     avoided_nodes: tuple[NodeName, ...] = ()
     jobs: Sequence[QueuedJob] = ()
+    #: Whatever the maker of the snapshot knows the class by.
+    key: Hashable = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +111,69 @@ class Wait:
     planned_nodes: tuple[NodeName, ...] = ()
 
 
+#: What holds an array's rest whose tasks run up to its limit.
+TASK_LIMIT = Wait(Reason.ARRAY_TASK_LIMIT)
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityLine:
+    """A class' priority as a function of age, at the time of the pass."""
+
+    now: float
+    base: float
+    age_rate: float
+    max_age_s: float
+    fixed: int | None = None
+
+    def at(self, eligible_time: float) -> int:
+        """The priority as shown, at least 1."""
+        return self.fixed if self.fixed is not None else max(1, self.unbounded_at(eligible_time))
+
+    def unbounded_at(self, eligible_time: float) -> int:
+        """Before it is raised to at least 1, so that nice keeps its order below that."""
+        if self.fixed is not None:
+            return self.fixed
+        age_s = min(max(0.0, self.now - eligible_time), self.max_age_s)
+        return 1 + int(self.base + age_s * self.age_rate)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Why the jobs of a class wait: `head` for the one at `first`, `rest` for all behind it. Ten thousand
+    equal jobs have one between them."""
+
+    jobs: RequestClass
+    priority: PriorityLine
+    first: int
+    head: Wait
+    rest: Wait
+
+    def wait_of(self, job_id: JobId) -> Wait:
+        return self.head if self.jobs.jobs[self.first].job_id == job_id else self.rest
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     placements: tuple[Placement, ...] = ()
-    #: For every queued job that does not start (or, of an array, not wholly).
-    waits: dict[JobId, Wait] = field(default_factory=dict)
-    #: Computed priority of the jobs that wait.
-    priorities: dict[JobId, int] = field(default_factory=dict)
+    standings: tuple[Standing, ...] = ()
+    #: Array rests that were passed over because of their limit, with their class' priority.
+    limited: tuple[tuple[QueuedJob, PriorityLine], ...] = ()
+
+    @property
+    def waits(self) -> dict[JobId, Wait]:
+        """For every queued job that does not start (or, of an array, not wholly). Made anew at each use."""
+        waits = {job.job_id: TASK_LIMIT for job, _ in self.limited}
+        for standing in self.standings:
+            for index, job in enumerate(standing.jobs.jobs[standing.first :]):
+                wait = standing.rest if index else standing.head
+                waits[job.job_id] = wait if job.slots > 0 else TASK_LIMIT
+        return waits
+
+    @property
+    def priorities(self) -> dict[JobId, int]:
+        """Of the jobs that wait. Made anew at each use."""
+        priorities = {job.job_id: line.at(job.eligible_time) for job, line in self.limited}
+        for standing in self.standings:
+            for job in standing.jobs.jobs[standing.first :]:
+                priorities[job.job_id] = standing.priority.at(job.eligible_time)
+        return priorities

@@ -7,18 +7,11 @@ age, job size, partition; minus nice. Fair share comes with accounts.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
 
-import numpy as np
-
-from minislurm.domain.ids import JobId
-from minislurm.scheduling.model import QueuedJob, RequestClass, Snapshot
+from minislurm.scheduling.model import PriorityLine, QueuedJob, RequestClass, Snapshot
 
 #: Tier and priority negated, eligible and submission time, job id: smallest first.
 SortKey = tuple[int, int, float, float, int]
-
-#: From so many jobs on an array is quicker than a loop.
-_MANY = 16
 
 
 class Ranking:
@@ -35,7 +28,7 @@ class Ranking:
         seen = max((c.partition.priority_job_factor for c in snapshot.classes), default=1)
         self._job_factor_max = max(1, snapshot.job_factor_max, seen)
 
-    def without_age(self, jobs: RequestClass) -> float:
+    def _without_age(self, jobs: RequestClass) -> float:
         """The part of the priority that all jobs of the class share."""
         settings = self._settings
         partition = settings.priority_weight_partition * (
@@ -50,31 +43,20 @@ class Ranking:
         size = (min(1.0, request.nodes_min / self._nodes) + min(1.0, cpus / self._cpus)) / 2
         return 1.0 - size if self._settings.priority_favor_small else size
 
-    def unbounded(self, jobs: RequestClass, shared: float, job: QueuedJob) -> int:
-        """The priority before it is raised to at least 1, so that nice keeps its order below that."""
-        if jobs.fixed_priority is not None:
-            return jobs.fixed_priority
-        age_s = min(max(0.0, self._now - job.eligible_time), self._max_age_s)
-        return 1 + int(shared + age_s * self._age_rate)
-
-    def priorities(self, jobs: RequestClass, shared: float, queued: Sequence[QueuedJob]) -> dict[JobId, int]:
-        """Priorities as shown, at least 1, of several jobs of a class at once."""
-        if len(queued) < _MANY or jobs.fixed_priority is not None:
-            return {job.job_id: max(1, self.unbounded(jobs, shared, job)) for job in queued}
-        eligible = np.fromiter((job.eligible_time for job in queued), np.float64, len(queued))
-        age_s = np.clip(self._now - eligible, 0.0, self._max_age_s)
-        values = np.maximum(1, 1 + (shared + age_s * self._age_rate).astype(np.int64))
-        return dict(zip([job.job_id for job in queued], values.tolist(), strict=True))
+    def line(self, jobs: RequestClass) -> PriorityLine:
+        return PriorityLine(
+            self._now, self._without_age(jobs), self._age_rate, self._max_age_s, jobs.fixed_priority
+        )
 
 
 class Turn:
     """A class's place in the queue: which of its jobs is next, and how much of that one has started."""
 
-    __slots__ = ("jobs", "position", "shared_priority", "started")
+    __slots__ = ("jobs", "position", "priority", "started")
 
-    def __init__(self, jobs: RequestClass, shared_priority: float) -> None:
+    def __init__(self, jobs: RequestClass, priority: PriorityLine) -> None:
         self.jobs = jobs
-        self.shared_priority = shared_priority
+        self.priority = priority
         self.position = 0
         #: Tasks of the next job that start in this pass.
         self.started = 0
@@ -82,10 +64,6 @@ class Turn:
     @property
     def job(self) -> QueuedJob:
         return self.jobs.jobs[self.position]
-
-    @property
-    def rest(self) -> Sequence[QueuedJob]:
-        return self.jobs.jobs[self.position :]
 
     @property
     def startable(self) -> int:
@@ -112,8 +90,7 @@ class Turn:
 class Queue:
     """Merges the classes by the next job of each. Within a class the order is that of its jobs."""
 
-    def __init__(self, ranking: Ranking) -> None:
-        self._ranking = ranking
+    def __init__(self) -> None:
         self._heap: list[tuple[SortKey, int, Turn]] = []
         self._pushed = 0
 
@@ -125,7 +102,7 @@ class Queue:
 
     def _entry(self, turn: Turn) -> tuple[SortKey, int, Turn]:
         job = turn.job
-        priority = self._ranking.unbounded(turn.jobs, turn.shared_priority, job)
+        priority = turn.priority.unbounded_at(job.eligible_time)
         key = (
             -turn.jobs.partition.priority_tier, -priority, job.eligible_time, job.submit_time, job.job_id,
         )  # fmt: skip

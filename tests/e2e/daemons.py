@@ -168,10 +168,16 @@ class Daemons:
     # Commands
 
     def environment(self) -> dict[str, str]:
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "SBATCH", "SQUEUE", "MINISLURM"))}
+        kept = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith(("SLURM", "SBATCH", "SQUEUE", "MINISLURM"))
+        }
         return {**kept, "MINISLURM_CONF": str(self.path), "PATH": f"{BIN}:{os.environ['PATH']}"}
 
-    def run(self, *words: str, timeout: float = 60, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *words: str, timeout: float = 60, stdin: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """A command in the work folder, whatever its exit code."""
         return subprocess.run(
             words,
@@ -187,7 +193,9 @@ class Daemons:
         """Its standard output; it must succeed unless `check` is false."""
         done = self.run(*words, stdin=stdin)
         if check:
-            assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}\n{self.report()}"
+            assert done.returncode == 0, (
+                f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}\n{self.report()}"
+            )
         return done.stdout
 
     def sbatch(self, *words: str) -> int:

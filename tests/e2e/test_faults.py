@@ -100,7 +100,9 @@ def test_node_daemon_killed_jobs_go_on_and_keep_their_exit_codes(daemons: Daemon
         code: daemons.sbatch("-w", "n1", "-o", f"out{code}", "--wrap", f"{GATE}; echo done; exit {code}")
         for code in (0, 3)
     }
-    early = daemons.sbatch("-w", "n1", "-o", "early", "--wrap", "until [ -e early-gate ]; do sleep 0.05; done; echo done; exit 5")
+    early = daemons.sbatch(
+        "-w", "n1", "-o", "early", "--wrap", "until [ -e early-gate ]; do sleep 0.05; done; echo done; exit 5"
+    )
     for job in (*jobs.values(), early):
         daemons.wait_state(job, "RUNNING")
     daemons.kill("n1")
@@ -184,12 +186,20 @@ def test_time_limit_ends_with_term_then_kill(daemons: Daemons) -> None:
     assert time.monotonic() - started < 2 + 1 + 2.5
     output = daemons.read("out")
     assert "got term" in output
-    assert re.search(rf"slurmstepd-n\d: error: \*\*\* JOB {job} ON n\d CANCELLED AT .* DUE TO TIME LIMIT \*\*\*", output)
+    assert re.search(
+        rf"slurmstepd-n\d: error: \*\*\* JOB {job} ON n\d CANCELLED AT .* DUE TO TIME LIMIT \*\*\*", output
+    )
 
 
 def test_commands_say_at_once_that_the_controller_is_away(daemons: Daemons) -> None:
     daemons.kill("controller")
-    for words in (["squeue"], ["sinfo"], ["sbatch", "--wrap", "true"], ["scancel", "1"], ["scontrol", "ping"]):
+    for words in (
+        ["squeue"],
+        ["sinfo"],
+        ["sbatch", "--wrap", "true"],
+        ["scancel", "1"],
+        ["scontrol", "ping"],
+    ):
         started = time.monotonic()
         done = daemons.run(*words)
         assert done.returncode == 1, words
@@ -222,7 +232,9 @@ def _fill_and_free(daemons: Daemons, folder: Path) -> None:
     refused = 0
     for _ in range(30):
         try:
-            submission = Submission(a_spec(user_id=os.getuid(), hold=True, comment="x" * 50_000), b"#!/bin/sh\n")
+            submission = Submission(
+                a_spec(user_id=os.getuid(), hold=True, comment="x" * 50_000), b"#!/bin/sh\n"
+            )
             accepted.append(int(daemons.client.submit(submission)))
         except Exception as error:
             assert "state could not be saved" in str(error), error

@@ -247,11 +247,11 @@ def test_a_daemon_that_cannot_start_shows_its_log(shell: Shell) -> None:
     path.write_text(path.read_text().replace('backfill = "easy"', 'backfill = "hard"'))
     assert 'backfill = "hard": must be "easy" or "off"' in shell("up", code=1)
     path.write_text(path.read_text().replace('backfill = "hard"', 'backfill = "easy"'))
-    spool = shell.folder / "spool"
+    spool = shell.folder / "spool" / "n1"
     shutil.rmtree(spool)
     spool.write_text("in the way")
     failed = shell("up", code=1)
-    assert str(shell.folder) in failed
+    assert f"--- the end of {shell.folder}/logs/n1.log\n" in failed
     spool.unlink()
     shell("up")
 

@@ -119,7 +119,7 @@ class SimCluster:
         job = self.job(job_id)
         if job.reason.value != "None":
             return job.reason.value
-        wait = schedule(snapshot(self.state, self.now)).wait_of(job_id)
+        wait = schedule(snapshot(self.state, self.now)).waits.get(JobId(job_id))
         return wait.reason.value if wait is not None else "None"
 
     # Time
@@ -202,8 +202,12 @@ class SimCluster:
         batch_host = job is not None and job.batch_host == node.name and job.spec.is_batch
         if not batch_host or job is None:
             return
-        others = [n for n in self.nodes.values() for k, r in n.runs.items() if k[0] == key[0]
-                  and r.phase == "RUNNING" and n.alive]
+        others = [
+            n
+            for n in self.nodes.values()
+            for k, r in n.runs.items()
+            if k[0] == key[0] and r.phase == "RUNNING" and n.alive
+        ]
         assert not others, f"job {key[0]} is started twice at once"
         node.started.append(key)
         node.runs[key] = RunReport(*key, "RUNNING", start_time=self.now)

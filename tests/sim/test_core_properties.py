@@ -38,7 +38,9 @@ class History(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         configuration = a_configuration(NODES, cpus=4, gpus=2, racks=2)
-        timers = replace(configuration.timers, min_job_age_s=200.0, node_timeout_s=30.0, prepare_timeout_s=5.0)
+        timers = replace(
+            configuration.timers, min_job_age_s=200.0, node_timeout_s=30.0, prepare_timeout_s=5.0
+        )
         self.cluster = SimCluster(
             replace(configuration, timers=timers), duration_of=lambda job: 3.0 + job.id % 7
         )
@@ -106,7 +108,9 @@ class History(RuleBasedStateMachine):
     @rule(number=st.integers(1, 15), nodes=st.integers(1, 3), nice=st.integers(0, 100))
     def update(self, number: int, nodes: int, nice: int) -> None:
         self.cluster.tell(
-            UpdateJob(self._target(number), OPERATOR, JobChanges(nice=nice, nodes_min=nodes, time_limit_s=9.0))
+            UpdateJob(
+                self._target(number), OPERATOR, JobChanges(nice=nice, nodes_min=nodes, time_limit_s=9.0)
+            )
         )
 
     @rule(name=node_names)

@@ -71,9 +71,7 @@ class ControllerDouble(node_pb2_grpc.NodeControlServicer):
         await asyncio.wait_for(wait(), timeout_s)
         return self.registrations[count - 1]
 
-    async def Connect(
-        self, request_iterator: AsyncIterator[node_pb2.NodeMessage], context: Any
-    ) -> None:
+    async def Connect(self, request_iterator: AsyncIterator[node_pb2.NodeMessage], context: Any) -> None:
         node = self._verifier.verify_node(token_of(context.invocation_metadata()))
         writer = asyncio.ensure_future(self._write(context))
         try:

@@ -79,7 +79,9 @@ class NodeHarness:
             auth=AuthSection(key_file=str(self.directory / "auth.key")),
             timers=TimersSection(reconnect_interval_s=0.05, heartbeat_interval_s=0.2),
             node=NodeSection(
-                spool_dir=str(self.directory / "spool"), tracking=self._tracking, gpu_probe="none",
+                spool_dir=str(self.directory / "spool"),
+                tracking=self._tracking,
+                gpu_probe="none",
                 **self._settings,
             ),
             nodes=(a_node("n1"),),
@@ -134,20 +136,35 @@ class NodeHarness:
     # --- commands ----------------------------------------------------------------------------------------
 
     def prepare(
-        self, job_id: int, script: str = "", *, start: bool = True, run: int = 1, nodes: tuple[str, ...] = ("n1",),
-        restart_reason: str = "", interpreter: str = "/bin/bash", environment: dict[str, str] | None = None, gpus: int = 0, **spec: Any,
+        self,
+        job_id: int,
+        script: str = "",
+        *,
+        start: bool = True,
+        run: int = 1,
+        nodes: tuple[str, ...] = ("n1",),
+        restart_reason: str = "",
+        interpreter: str = "/bin/bash",
+        environment: dict[str, str] | None = None,
+        gpus: int = 0,
+        **spec: Any,
     ) -> None:
         """`script`: the body; #! comes before it. Empty: an allocation."""
         base = a_spec(
-            user_id=USER.pw_uid, group_id=USER.pw_gid, user_name=USER.pw_name, work_dir=str(self.directory),
-            is_batch=bool(script), std_out="%j.out",
+            user_id=USER.pw_uid,
+            group_id=USER.pw_gid,
+            user_name=USER.pw_name,
+            work_dir=str(self.directory),
+            is_batch=bool(script),
+            std_out="%j.out",
         )
         job = Job(
             JobId(job_id),
             replace(base, **spec),
             run=RunNumber(run),
             allocation=tuple(
-                NodeAllocation(NodeName(name), bitmap_of([0, 1]), 0, bitmap_of(range(gpus))) for name in nodes
+                NodeAllocation(NodeName(name), bitmap_of([0, 1]), gpus=bitmap_of(range(gpus)))
+                for name in nodes
             ),
         )
         given = {"PATH": os.environ["PATH"], **(environment or {})}
@@ -161,12 +178,18 @@ class NodeHarness:
         )  # fmt: skip
 
     def end(
-        self, job_id: int, cause: EndCause = EndCause.CANCEL, *, kill_wait_s: float = 10.0, kill: bool = False,
+        self, job_id: int, cause: EndCause = EndCause.CANCEL, *, kill_wait_s: float = 10.0,
+        kill: bool = False,
         run: int = 1,
     ) -> None:  # fmt: skip
         self.controller.command(
             end_run=node_pb2.EndRun(
-                job_id=job_id, run=run, cause=cause.value, time=time.time(), kill_wait_s=kill_wait_s, kill=kill
+                job_id=job_id,
+                run=run,
+                cause=cause.value,
+                time=time.time(),
+                kill_wait_s=kill_wait_s,
+                kill=kill,
             )
         )
 
@@ -181,7 +204,9 @@ class NodeHarness:
 
     async def has(self, name: str, text: str = "") -> str:
         """The file's content, once it holds the text (or anything)."""
-        found: str = await until(lambda: self.read(name) if text in self.read(name) and self.read(name) else "")
+        found: str = await until(
+            lambda: self.read(name) if text in self.read(name) and self.read(name) else ""
+        )
         return found
 
     async def is_clean(self, job_id: int, run: int = 1) -> None:

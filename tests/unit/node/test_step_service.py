@@ -82,7 +82,12 @@ async def allocation(directory: Path, **settings: Any) -> AsyncIterator[NodeHarn
 
 @asynccontextmanager
 async def step(
-    node: NodeHarness, *arguments: str, tasks: int = 1, step_id: int = 0, token: str | None = None, **launch: Any
+    node: NodeHarness,
+    *arguments: str,
+    tasks: int = 1,
+    step_id: int = 0,
+    token: str | None = None,
+    **launch: Any,
 ) -> AsyncIterator[Step]:
     """`arguments`: a program, or the text of a shell script."""
     command = ["/bin/bash", "-c", *arguments] if len(arguments) == 1 else list(arguments)
@@ -104,9 +109,14 @@ async def step(
 
 def test_output_exit_codes_and_the_environment_of_tasks(tmp_path: Path) -> None:
     async def test() -> None:
-        async with allocation(tmp_path) as node, step(
-            node, "echo $SLURM_PROCID $SLURM_LOCALID $CUDA_VISIBLE_DEVICES; echo e >&2; exit $SLURM_PROCID", tasks=3
-        ) as it:
+        async with (
+            allocation(tmp_path) as node,
+            step(
+                node,
+                "echo $SLURM_PROCID $SLURM_LOCALID $CUDA_VISIBLE_DEVICES; echo e >&2; exit $SLURM_PROCID",
+                tasks=3,
+            ) as it,
+        ):
             await it.give(b"", end=True)
             await it.finish()
             assert it.exits == {0: (0, 0), 1: (1, 0), 2: (2, 0)}
@@ -174,8 +184,8 @@ def test_a_slow_reader_slows_the_task(tmp_path: Path) -> None:
 
 def test_signals_reach_all_processes_of_the_tasks(tmp_path: Path) -> None:
     script = (
-        "trap 'echo got; exit 3' USR1; setsid bash -c 'trap \"echo far; exit\" USR1; echo up; "
-        "while :; do sleep 0.02; done' & while :; do wait; done"
+        "trap 'echo got' USR1; setsid bash -c 'trap \"echo far; exit\" USR1; echo up; "
+        "while :; do sleep 0.02; done' & wait; wait; exit 3"
     )
 
     async def test() -> None:
@@ -183,7 +193,7 @@ def test_signals_reach_all_processes_of_the_tasks(tmp_path: Path) -> None:
             await it.until_output((0, False), b"up\n")
             await it.send(signal=step_pb2.StepSignal(signal=signal.SIGUSR1))
             await it.finish()
-            assert set(it.output[0, False].split()) == {b"up", b"got", b"far"}
+            assert set(bytes(it.output[0, False]).split()) == {b"up", b"got", b"far"}
             assert it.exits == {0: (3, 0)}
 
     run(test())
@@ -234,9 +244,17 @@ def test_without_path_no_program_is_found(tmp_path: Path) -> None:
 
 def test_output_to_files_of_each_task(tmp_path: Path) -> None:
     async def test() -> None:
-        async with allocation(tmp_path) as node, step(
-            node, "echo $SLURM_PROCID; echo e >&2", tasks=2, std_out="o.%t.%n", std_err="both", std_in="/dev/null"
-        ) as it:
+        async with (
+            allocation(tmp_path) as node,
+            step(
+                node,
+                "echo $SLURM_PROCID; echo e >&2",
+                tasks=2,
+                std_out="o.%t.%n",
+                std_err="both",
+                std_in="/dev/null",
+            ) as it,
+        ):
             await it.finish()
             assert it.output == {}
             assert (node.read("o.0.0"), node.read("o.1.0"), node.read("both")) == ("0\n", "1\n", "e\ne\n")
@@ -270,7 +288,10 @@ def test_tasks_die_with_their_srun(tmp_path: Path) -> None:
 
 def test_steps_end_with_the_run(tmp_path: Path) -> None:
     async def test() -> None:
-        async with allocation(tmp_path) as node, step(node, "trap 'echo bye; exit 0' TERM; echo up; sleep 1000") as it:
+        async with (
+            allocation(tmp_path) as node,
+            step(node, "trap 'echo bye; exit 0' TERM; echo up; sleep 1000") as it,
+        ):
             await it.until_output((0, False), b"up\n")
             node.end(1)
             await it.finish()

@@ -94,7 +94,7 @@ class _Servicer(step_pb2_grpc.StepServiceServicer):
     def __init__(self, node: ScriptedNode) -> None:
         self._node = node
 
-    async def RunStep(self, requests: Any, context: Any) -> None:  # noqa: N802 (the service's name)
+    async def RunStep(self, requests: Any, context: Any) -> None:
         await self._node.run(requests, context)
 
 

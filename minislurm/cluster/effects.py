@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Union
-
 from minislurm.cluster.messages import Timer
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import EndCause
@@ -83,5 +81,5 @@ class NodeChangedState:
     node: NodeName
 
 
-NodeCommand = Union[PrepareRun, StartRun, EndRun, SignalRun, ForgetRun]
-Effect = Union[NodeCommand, SetTimer, Schedule, JobChanged, NodeChangedState]
+NodeCommand = PrepareRun | StartRun | EndRun | SignalRun | ForgetRun
+Effect = NodeCommand | SetTimer | Schedule | JobChanged | NodeChangedState

@@ -6,8 +6,6 @@ Times are Unix seconds. Protobuf namesakes are in protos/journal.proto.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Union
-
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import Dependency, EndCause, Job, Step
 from minislurm.domain.node import NodeFacts
@@ -262,29 +260,29 @@ class RequestsForgotten:
     request_ids: tuple[str, ...] = ()
 
 
-Event = Union[
-    ClusterConfigured,
-    JobSubmitted,
-    JobUpdated,
-    JobRequeued,
-    JobEligible,
-    DependencySettled,
-    TaskDetached,
-    RunPlaced,
-    NodePrepared,
-    RunStarted,
-    RunEnding,
-    NodeReleased,
-    RunEnded,
-    PendingEnded,
-    JobSignalled,
-    StepCreated,
-    StepNodeEnded,
-    NodeRegistered,
-    StaleRunEnded,
-    NodeChanged,
-    PartitionChanged,
-    JobsPurged,
-    RequestHandled,
-    RequestsForgotten,
-]
+Event = (
+    ClusterConfigured
+    | JobSubmitted
+    | JobUpdated
+    | JobRequeued
+    | JobEligible
+    | DependencySettled
+    | TaskDetached
+    | RunPlaced
+    | NodePrepared
+    | RunStarted
+    | RunEnding
+    | NodeReleased
+    | RunEnded
+    | PendingEnded
+    | JobSignalled
+    | StepCreated
+    | StepNodeEnded
+    | NodeRegistered
+    | StaleRunEnded
+    | NodeChanged
+    | PartitionChanged
+    | JobsPurged
+    | RequestHandled
+    | RequestsForgotten
+)

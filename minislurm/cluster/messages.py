@@ -7,8 +7,6 @@ not spoil the others.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Union
-
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import JobSpec
 from minislurm.domain.node import NodeFacts
@@ -127,7 +125,10 @@ class RememberRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What a node says of one run, at registration or as it happens. `phase`: PREPARED, RUNNING, EXITED, CLEAN."""
+    """What a node says of one run, at registration or as it happens.
+
+    `phase`: PREPARED, RUNNING, EXITED, CLEAN.
+    """
 
     job_id: JobId
     run: RunNumber
@@ -232,31 +233,31 @@ class PurgeDue:
     """Forget jobs that ended long enough ago, and old request ids."""
 
 
-Message = Union[
-    Configure,
-    SubmitJob,
-    CancelJob,
-    SignalJob,
-    HoldJob,
-    ReleaseJob,
-    RequeueJob,
-    UpdateJob,
-    UpdateNode,
-    UpdatePartition,
-    CreateStep,
-    EndAllocation,
-    RememberRequest,
-    RegisterNode,
-    NodeSilent,
-    NodeAnswers,
-    NodeReport,
-    PrepareFailed,
-    StepEnded,
-    PlacementProposed,
-    TimeLimitReached,
-    SignalDue,
-    PrepareTimeout,
-    EligibilityDue,
-    PurgeDue,
-]
-Timer = Union[TimeLimitReached, SignalDue, PrepareTimeout, EligibilityDue, PurgeDue]
+Message = (
+    Configure
+    | SubmitJob
+    | CancelJob
+    | SignalJob
+    | HoldJob
+    | ReleaseJob
+    | RequeueJob
+    | UpdateJob
+    | UpdateNode
+    | UpdatePartition
+    | CreateStep
+    | EndAllocation
+    | RememberRequest
+    | RegisterNode
+    | NodeSilent
+    | NodeAnswers
+    | NodeReport
+    | PrepareFailed
+    | StepEnded
+    | PlacementProposed
+    | TimeLimitReached
+    | SignalDue
+    | PrepareTimeout
+    | EligibilityDue
+    | PurgeDue
+)
+Timer = TimeLimitReached | SignalDue | PrepareTimeout | EligibilityDue | PurgeDue

@@ -119,7 +119,7 @@ class ClusterState:
         return job.state is JobState.PENDING and not job.held and job.eligible_time > 0
 
     def configure(self, configuration: Configuration) -> None:
-        """Nodes and partitions as now declared. Records of nodes that are gone stay while jobs are on them."""
+        """Nodes and partitions as now declared. A node that is gone stays while jobs are on it."""
         self.configuration = configuration
         self.topology = Topology.of(configuration.topology)
         self.partitions = {p.name: p for p in configuration.partitions}

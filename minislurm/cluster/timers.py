@@ -1,4 +1,4 @@
-"""Which moments matter to a job. Timers follow from the state, so none has to be kept: a restart asks again."""
+"""Which moments matter to a job. Timers follow from the state: none has to be kept, a restart asks anew."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The one tree of errors.
 
-    MinislurmError                  someone's request was wrong, or cannot be met now; prints as Slurm's message
+    MinislurmError                  a request was wrong, or cannot be met now; prints as Slurm does
     ├── ConfigurationError          the configuration file (prints without Slurm's wording)
     ├── UsageError                  a command line that cannot be read (exit code as the command's)
     ├── Refusal                     the controller's answer to a request; carries Slurm's error code
@@ -24,7 +24,7 @@ class ConfigurationError(MinislurmError):
 
 
 class UsageError(MinislurmError):
-    """A command line that cannot be read. `prefix`: print "CMD: error: " before it (Slurm does so for most)."""
+    """A command line that cannot be read. `prefix`: "CMD: error: " is printed before it, as Slurm mostly does."""
 
     def __init__(self, message: str, *, exit_code: int = 1, prefix: bool = True) -> None:
         super().__init__(message)

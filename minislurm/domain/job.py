@@ -21,7 +21,7 @@ class DependencyKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """One clause. `job_id` 0 for singleton; `task_id` None: the whole array. `delay_s`: ``after:ID+minutes``."""
+    """One clause. `job_id` 0: singleton; `task_id` None: the whole array; `delay_s`: ``after:ID+minutes``."""
 
     kind: DependencyKind
     job_id: JobId = JobId(0)

@@ -98,7 +98,7 @@ class NodeCore:
 
     # --- what the I/O asks -------------------------------------------------------------------------------
 
-    def handle(self, message: Command | Event, now: float) -> list[Action]:  # noqa: RET503 (assert_never)
+    def handle(self, message: Command | Event, now: float) -> list[Action]:
         match message:
             case Prepare():
                 return self._prepare(message)
@@ -159,7 +159,7 @@ class NodeCore:
         self.runs[command.key] = RunRecord(command, start_wanted=command.start)
         return [PrepareRun(command)]
 
-    def _answer_again(self, record: RunRecord) -> list[Action]:  # noqa: RET503 (assert_never)
+    def _answer_again(self, record: RunRecord) -> list[Action]:
         match record.phase:
             case Phase.PREPARING:
                 return []

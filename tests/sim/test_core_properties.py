@@ -1,5 +1,5 @@
-"""Random histories with faults. After every transaction `check` asserts the invariants; at the end the journal,
-replayed, gives the same state, and what nodes did is what the state allows."""
+"""Random histories with faults. After every transaction `check` asserts the invariants; the journal, replayed,
+gives the same state; at the end nothing is stuck."""
 
 from __future__ import annotations
 

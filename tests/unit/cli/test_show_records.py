@@ -66,7 +66,7 @@ JobId=1 JobName=envjob
    TresPerNode=gres:gpu:2
    
 
-"""  # noqa: W291, W293
+"""
 DETAILS = ("DerivedExitCode=", "JOB_GRES=", "  Nodes=")
 PENDING = """\
 JobId=3 JobName=big
@@ -96,7 +96,7 @@ JobId=3 JobName=big
    Power=
    
 
-"""  # noqa: W293
+"""
 NODE = """\
 NodeName=n1 Arch=x86_64 CoresPerSocket=16 
    CPUAlloc=6 CPUEfctv=16 CPUTot=16 CPULoad=3.35
@@ -116,7 +116,7 @@ NodeName=n1 Arch=x86_64 CoresPerSocket=16
    CurrentWatts=0 AveWatts=0
    ExtSensorsJoules=n/s ExtSensorsWatts=0 ExtSensorsTemp=n/s
 
-"""  # noqa: W291
+"""
 PARTITION = """\
 PartitionName=small
    AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL

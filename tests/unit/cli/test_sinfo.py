@@ -46,12 +46,12 @@ n1             1    urgent       mixed 16     1:16:1  64000        0      1   (n
 n1             1     small       mixed 16     1:16:1  64000        0      1   (null) none                
 n3             1    batch*        idle 16     1:16:1  64000        0      1   (null) none                
 n3             1    urgent        idle 16     1:16:1  64000        0      1   (null) none                
-"""  # noqa: W291
+"""
 BY_NODE = """\
 NODELIST   NODES PARTITION STATE 
 n3             1    batch* idle  
 n3             1    urgent idle  
-"""  # noqa: W291
+"""
 LONG = """\
 Sat Nov 21 08:39:08 2026
 PARTITION AVAIL  TIMELIMIT   JOB_SIZE ROOT OVERSUBS     GROUPS  NODES       STATE NODELIST

@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import Sequence
 
+from minislurm.rpc.gen import step_pb2
 from minislurm.rpc.step_client import (
     NodeFinished,
     NodeLine,
@@ -15,7 +16,6 @@ from minislurm.rpc.step_client import (
     TaskOutput,
     TasksStarted,
 )
-from minislurm.rpc.gen import step_pb2
 from tests.step_service_double import CREDENTIAL, ScriptedNode, a_grant, serve
 
 LAUNCH = StepLaunch(("echo", "hi"), "/tmp", (b"A=1",))

@@ -92,9 +92,11 @@ def _check_queue(state: ClusterState) -> None:
     eligible = {job.id for job in state.jobs.values() if state.is_eligible(job)}
     assert set(state.queue.places) == eligible, "queue differs from the eligible jobs"
     listed = 0
-    for key, members in state.queue.classes.items():
-        assert members == sorted(members), "a class out of order"
-        for eligible_time, job_id in members:
+    for key, queued in state.queue.classes.items():
+        assert queued.members == sorted(queued.members), "a class out of order"
+        rests = {job_id for _, job_id in queued.members if state.jobs[job_id].is_array_rest}
+        assert queued.array_rests == rests, "array rests of a class differ"
+        for eligible_time, job_id in queued.members:
             job = state.jobs[job_id]
             assert class_key(job) == key, f"{job_id}: in the wrong class"
             assert job.eligible_time == eligible_time

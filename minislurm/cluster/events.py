@@ -6,6 +6,7 @@ Times are Unix seconds. Protobuf namesakes are in protos/journal.proto.
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import Dependency, EndCause, Job, Step
 from minislurm.domain.node import NodeFacts

@@ -7,6 +7,7 @@ not spoil the others.
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import JobSpec
 from minislurm.domain.node import NodeFacts

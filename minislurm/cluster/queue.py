@@ -27,9 +27,16 @@ def class_key(job: Job) -> ClassKey:
 
 
 @dataclass(slots=True)
-class PendingQueue:
+class QueueClass:
     #: (eligible time, job id), ascending.
-    classes: dict[ClassKey, list[tuple[float, JobId]]] = field(default_factory=dict)
+    members: list[tuple[float, JobId]] = field(default_factory=list)
+    #: Those of them that are undivided arrays.
+    array_rests: set[JobId] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class PendingQueue:
+    classes: dict[ClassKey, QueueClass] = field(default_factory=dict)
     #: Where each job stands.
     places: dict[JobId, tuple[ClassKey, float]] = field(default_factory=dict)
 
@@ -43,16 +50,22 @@ class PendingQueue:
         self.discard(job.id)
         key = class_key(job)
         self.places[job.id] = (key, job.eligible_time)
-        insort(self.classes.setdefault(key, []), (job.eligible_time, job.id))
+        queued = self.classes.get(key)
+        if queued is None:
+            queued = self.classes[key] = QueueClass()
+        insort(queued.members, (job.eligible_time, job.id))
+        if job.pending_tasks:
+            queued.array_rests.add(job.id)
 
     def discard(self, job_id: JobId) -> None:
         place = self.places.pop(job_id, None)
         if place is None:
             return
         key, eligible_time = place
-        members = self.classes[key]
-        index = bisect_left(members, (eligible_time, job_id))
-        assert members[index] == (eligible_time, job_id)
-        del members[index]
-        if not members:
+        queued = self.classes[key]
+        index = bisect_left(queued.members, (eligible_time, job_id))
+        assert queued.members[index] == (eligible_time, job_id)
+        del queued.members[index]
+        queued.array_rests.discard(job_id)
+        if not queued.members:
             del self.classes[key]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
-from minislurm.cluster.queue import ClassKey
+from minislurm.cluster.queue import ClassKey, QueueClass
 from minislurm.cluster.runs import array_slots
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import Bitmap, JobId
@@ -26,7 +26,7 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
         now=now,
         nodes=[_availability(node) for node in state.nodes.values()],
         running=[_running(state, job_id) for job_id in state.active],
-        classes=[_class(state, key, members) for key, members in state.queue.classes.items()],
+        classes=[_class(state, key, queued) for key, queued in state.queue.classes.items()],
         topology=state.topology,
         settings=state.configuration.scheduler,
     )
@@ -55,12 +55,11 @@ def _running(state: ClusterState, job_id: JobId) -> RunningJob:
     return RunningJob(job_id, job.expected_end_time, job.allocation)
 
 
-def _class(state: ClusterState, key: ClassKey, members: list[tuple[float, JobId]]) -> RequestClass:
+def _class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestClass:
     partition = state.partitions[key.partition]
     arrays = {
-        job_id: (tuple(job.pending_tasks), array_slots(state, job))
-        for _, job_id in members
-        if (job := state.jobs[job_id]).pending_tasks
+        job_id: (tuple((job := state.jobs[job_id]).pending_tasks), array_slots(state, job))
+        for job_id in queued.array_rests
     }
     return RequestClass(
         request=key.request,
@@ -69,7 +68,7 @@ def _class(state: ClusterState, key: ClassKey, members: list[tuple[float, JobId]
         nice=key.nice,
         fixed_priority=key.priority,
         avoided_nodes=key.avoided_nodes,
-        jobs=_Members(list(members), arrays),
+        jobs=_Members(list(queued.members), arrays),
         key=key,
     )
 

@@ -117,7 +117,7 @@ class JobRow:
     def dependency_text(self) -> str:
         """ "" for none."""
         return format_dependencies(
-            self.job.dependencies, self.view.dependency_states, any_one=self.job.spec.dependency_any
+            self.job.dependencies, self.view.dependency_states, any_one=self.job.dependency_any
         )
 
     # Times. 0: not known.

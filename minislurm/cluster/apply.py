@@ -169,11 +169,15 @@ def _update(state: ClusterState, job: Job) -> None:
 
 def _requeue_ended(state: ClusterState, event: JobRequeued) -> None:
     job = _changing(state, event.job_id)
-    if job.array_task_id is not None:
-        summary = state.arrays[job.array_job_id]
-        summary.ended_tasks.pop(job.array_task_id, None)
-        summary.live.add(job.id)
-        state.touched.arrays.add(job.array_job_id)
+    summary = state.arrays.get(job.array_job_id or job.id)
+    if summary is not None:
+        again = job.pending_tasks if job.is_array_rest else [job.array_task_id]
+        for task_id in again:
+            assert task_id is not None
+            summary.ended_tasks.pop(task_id, None)
+        if not job.is_array_rest:
+            summary.live.add(job.id)
+        state.touched.arrays.add(summary.id)
     _back_to_pending(job, event.time, "user", event.hold)
     state.index_job(job)
 
@@ -198,7 +202,9 @@ def _back_to_pending(job: Job, now: float, cause: str, hold: bool) -> None:
         job.restart_reason = cause
         job.avoided_nodes = ()
     job.held = "user" if hold else job.held
-    job.reason = Reason.HELD_USER if hold else Reason.BEGIN_TIME
+    job.reason = Reason.BEGIN_TIME
+    if job.held or job.dependencies:
+        job.reason = _waiting_reason(job)
 
 
 def _detach(state: ClusterState, event: TaskDetached) -> None:

@@ -3,8 +3,7 @@ simulator drive the same code."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from minislurm.cluster.apply import apply
@@ -35,16 +34,20 @@ def handle(state: ClusterState, message: Message, now: float, record: Callable[[
     if isinstance(decided, Refusal):
         transaction.refusal = decided
         return transaction
-    queue = deque(decided)
-    while queue:
-        event = queue.popleft()
+    # What follows comes before what was decided beside it: a run must have ended before the next event of
+    # the same message looks at the job. Each follower is worked out when those before it have been
+    # applied, so that two of them cannot give the same new id away.
+    stack: list[Iterator[Event]] = [iter(decided)]
+    while stack:
+        event = next(stack[-1], None)
+        if event is None:
+            stack.pop()
+            continue
         record(event)
         apply(state, event)
         transaction.events.append(event)
         transaction.effects += react(state, event)
-        # What follows comes before what was decided beside it: a run must have ended before the next
-        # event of the same message looks at the job.
-        queue.extendleft(reversed(follow(state, event)))
+        stack.append(iter(follow(state, event)))
     return transaction
 
 

@@ -73,20 +73,20 @@ def _judge_singleton(state: ClusterState, job: Job) -> Verdict:
 def _judge_after(records: list[Job], clause: Dependency, now: float) -> Verdict:
     for record in records:
         begun = record.start_time or (record.end_time if record.state.is_final else 0.0)
-        if not begun or record.is_array_rest or now < begun + clause.delay_s:
+        unbegun = record.is_array_rest and not record.state.is_final
+        if not begun or unbegun or now < begun + clause.delay_s:
             return Verdict.UNFULFILLED
     return Verdict.FULFILLED
 
 
 def _judge_corresponding(state: ClusterState, job: Job, clause: Dependency) -> Verdict:
     """`aftercorr` of a task: its namesake in the other array ended well. An undivided rest waits; its
-    tasks are detached one by one as theirs end (follow.py)."""
-    if job.is_array_rest:
-        summary = state.arrays.get(clause.job_id)
-        return Verdict.FULFILLED if summary is None else Verdict.UNFULFILLED
+    tasks are detached one by one as theirs end (follow.py). Where one of the two is no array: afterok."""
     summary = state.arrays.get(clause.job_id)
-    if summary is None or job.array_task_id is None:
+    if summary is None or not (job.is_array_rest or job.is_array_task):
         return judge(state, job, Dependency(DependencyKind.AFTER_OK, clause.job_id), 0.0)
+    if job.array_task_id is None:
+        return Verdict.UNFULFILLED
     final = summary.ended_tasks.get(job.array_task_id)
     if final is None:
         exists = _records(state, Dependency(clause.kind, clause.job_id, job.array_task_id))
@@ -94,11 +94,26 @@ def _judge_corresponding(state: ClusterState, job: Job, clause: Dependency) -> V
     return Verdict.FULFILLED if final == JobState.COMPLETED.value else Verdict.NEVER
 
 
+def tasks_gone_ahead(state: ClusterState, rest: Job) -> list[int]:
+    """Tasks of an undivided array whose namesakes under `aftercorr` have ended, or never were."""
+    gone: set[int] = set()
+    for clause in rest.dependencies:
+        summary = state.arrays.get(clause.job_id)
+        if clause.kind is DependencyKind.AFTER_CORR and summary is not None:
+            other = state.array_rest(clause.job_id)
+            waiting = {state.jobs[job_id].array_task_id for job_id in summary.live}
+            if other is not None and not other.state.is_final:
+                waiting.update(other.pending_tasks)
+            gone.update(set(rest.pending_tasks) - waiting)
+    return sorted(gone)
+
+
 def _final_states(state: ClusterState, clause: Dependency, records: list[Job]) -> list[JobState] | None:
     """Final states of everything the clause names; None while some of it has not ended."""
     summary = state.arrays.get(clause.job_id)
     if summary is not None and clause.task_id is None:
-        if summary.live or state.array_rest(clause.job_id) is not None:
+        rest = state.array_rest(clause.job_id)
+        if summary.live or (rest is not None and not rest.state.is_final):
             return None
         return [JobState(name) for name in summary.ended_tasks.values()]
     if summary is not None and not records and clause.task_id in summary.ended_tasks:
@@ -131,11 +146,11 @@ def settle(
 ) -> tuple[tuple[Dependency, ...], tuple[Dependency, ...]]:
     """(clauses still open, clauses that can never be met) of a pending job."""
     verdicts = [(clause, judge(state, job, clause, now)) for clause in job.dependencies]
-    if job.spec.dependency_any and any(v is Verdict.FULFILLED for _, v in verdicts):
+    if job.dependency_any and any(v is Verdict.FULFILLED for _, v in verdicts):
         return (), ()
     remaining = tuple(clause for clause, v in verdicts if v is not Verdict.FULFILLED)
     never = tuple(clause for clause, v in verdicts if v is Verdict.NEVER)
-    if job.spec.dependency_any and len(never) < len(verdicts):
+    if job.dependency_any and len(never) < len(verdicts):
         never = ()
     return remaining, never
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 from minislurm.cluster import dependencies, node_messages
 from minislurm.cluster.eligibility import requeue_time
@@ -31,29 +32,28 @@ from minislurm.domain.job import DependencyKind, EndCause, Job
 from minislurm.domain.states import JobState, NodeState
 
 
-def follow(state: ClusterState, event: Event) -> list[Event]:
-    """Called after `event` was applied."""
+def follow(state: ClusterState, event: Event) -> Iterable[Event]:
+    """Called after `event` was applied; what it gives is applied one by one while it is worked out."""
     match event:
         case RunEnding():
             return [*_drain_broken(state, event), *_end_if_clear(state, event.job_id, event.time)]
         case NodeReleased():
             return _end_if_clear(state, event.job_id, event.time)
         case RunEnded():
-            return [
-                *_eligible_if_due(state, event.job_id, event.time),
-                *_wake(state, event.job_id, event.time),
-            ]
+            due = _eligible_if_due(state, event.job_id, event.time)
+            return chain(due, _wake(state, event.job_id, event.time))
         case PendingEnded() | RunStarted():
-            return list(_wake(state, event.job_id, event.time))
+            return _wake(state, event.job_id, event.time)
         case JobSubmitted():
-            return list(_settle(state, event.job.id, event.time))
+            return _settle_all(state, event.job.id, event.time)
         case JobUpdated():
             job_id = event.job.id
             if state.jobs[job_id].state is JobState.COMPLETING:
                 return _end_if_clear(state, job_id, event.time)
-            return list(_settle(state, job_id, event.time))
+            return _settle_all(state, job_id, event.time)
         case JobRequeued():
-            return _eligible_if_due(state, event.job_id, event.time)
+            due = _eligible_if_due(state, event.job_id, event.time)
+            return chain(due, _settle_all(state, event.job_id, event.time))
         case DependencySettled():
             return _after_settling(state, event)
         case NodeChanged():
@@ -110,7 +110,15 @@ def _wake(state: ClusterState, job_id: JobId, now: float) -> Iterator[Event]:
         waiting |= {s for s in state.singletons if state.jobs[s].name == job.name}
     for waiting_id in sorted(waiting):
         yield from _settle(state, waiting_id, now)
-        yield from _detach_corresponding(state, state.jobs[waiting_id], job, now)
+        if job.state.is_final:
+            tasks = None if job.array_task_id is None else [job.array_task_id]
+            yield from _detach_corresponding(state, state.jobs[waiting_id], tasks, now)
+
+
+def _settle_all(state: ClusterState, job_id: JobId, now: float) -> Iterator[Event]:
+    """Clauses that hold from the start, or can never hold, of a job that is new to them."""
+    yield from _settle(state, job_id, now)
+    yield from _detach_corresponding(state, state.jobs[job_id], None, now)
 
 
 def _settle(state: ClusterState, job_id: JobId, now: float) -> Iterator[Event]:
@@ -134,18 +142,21 @@ def _after_settling(state: ClusterState, event: DependencySettled) -> list[Event
     return [JobEligible(event.time, job.id)]
 
 
-def _detach_corresponding(state: ClusterState, waiting: Job, ended: Job, now: float) -> Iterator[Event]:
-    """`aftercorr`: the task whose namesake has just ended goes its own way."""
-    if not waiting.is_array_rest or not ended.state.is_final or ended.array_task_id is None:
+def _detach_corresponding(
+    state: ClusterState, waiting: Job, tasks: list[int] | None, now: float
+) -> Iterator[Event]:
+    """`aftercorr`: tasks whose namesakes have ended go their own way; `tasks` None: look at all."""
+    if not waiting.is_array_rest or waiting.state is not JobState.PENDING:
         return
     if all(c.kind is not DependencyKind.AFTER_CORR for c in waiting.dependencies):
         return
-    if ended.array_task_id in waiting.pending_tasks:
+    for task_id in dependencies.tasks_gone_ahead(state, waiting) if tasks is None else tasks:
+        if task_id not in waiting.pending_tasks:
+            continue
         last = len(waiting.pending_tasks) == 1
         job_id = waiting.id if last else state.next_job_id
-        yield TaskDetached(now, waiting.id, ended.array_task_id, job_id)
-        task = _as_detached(waiting, job_id, ended.array_task_id)
-        remaining, never = dependencies.settle(state, task, now)
+        remaining, never = dependencies.settle(state, _as_detached(waiting, job_id, task_id), now)
+        yield TaskDetached(now, waiting.id, task_id, job_id)
         yield DependencySettled(now, job_id, remaining, bool(never))
 
 

@@ -39,7 +39,7 @@ from minislurm.cluster.events import (
 )
 from minislurm.cluster.messages import PrepareTimeout
 from minislurm.cluster.state import ClusterState
-from minislurm.cluster.timers import pending_timers, run_timers
+from minislurm.cluster.timers import dependent_timers, pending_timers, run_timers
 from minislurm.domain.ids import BATCH_STEP
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.node import Node
@@ -63,7 +63,7 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
             return _start_if_prepared(state.jobs[event.job_id])
         case RunStarted():
             job = state.jobs[event.job_id]
-            return [JobChanged(job.id), *run_timers(job)]
+            return [JobChanged(job.id), *run_timers(job), *dependent_timers(state, job)]
         case RunEnding():
             return _ending(state.jobs[event.job_id], event)
         case NodeReleased():
@@ -71,7 +71,8 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
         case RunEnded():
             return [Schedule(), JobChanged(event.job_id), *_ended(state, event)]
         case PendingEnded():
-            return [Schedule(), JobChanged(event.job_id)]
+            job = state.jobs[event.job_id]
+            return [Schedule(), JobChanged(job.id), *dependent_timers(state, job)]
         case JobSignalled():
             return _signal(state.jobs[event.job_id], event)
         case NodeRegistered():

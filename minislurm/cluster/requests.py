@@ -336,7 +336,7 @@ def _change_dependencies(state: ClusterState, job: Job, changes: JobChanges) -> 
         return Refusal(RefusalCode.JOB_NOT_PENDING, job_id=job.id)
     if dependencies.would_cycle(state, job.id, changes.dependencies):
         return Refusal(RefusalCode.DEPENDENCY, job_id=job.id)
-    job.dependencies = changes.dependencies
+    job.dependencies, job.dependency_any = changes.dependencies, bool(changes.dependency_any)
     return None
 
 

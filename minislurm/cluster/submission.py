@@ -153,6 +153,7 @@ def record_of(state: ClusterState, spec: JobSpec, partition: Partition, now: flo
         begin_time=spec.begin_time,
         held="user" if spec.hold else "",
         dependencies=spec.dependencies,
+        dependency_any=spec.dependency_any,
         requeue=bool(spec.requeue),
         reason=_first_reason(spec, now),
         eligible_time=0.0 if waits else now,

@@ -41,6 +41,13 @@ def pending_timers(state: ClusterState, job: Job) -> list[Effect]:
     return [SetTimer(requeue_time(state, job), EligibilityDue(job.id))]
 
 
+def dependent_timers(state: ClusterState, job: Job) -> Iterator[Effect]:
+    """When jobs that wait for a while after this one's start will have waited long enough."""
+    for target in {job.id, job.array_job_id}:
+        for job_id in state.dependents.get(target, ()):
+            yield from pending_timers(state, state.jobs[job_id])
+
+
 def run_timers(job: Job) -> list[Effect]:
     """The time limit of a run, and the --signal before it."""
     if not job.time_limit_s or job.state is not JobState.RUNNING:

@@ -189,6 +189,7 @@ class Job:
     #: "" not held, "user" or "admin".
     held: str = ""
     dependencies: tuple[Dependency, ...] = ()
+    dependency_any: bool = False
     requeue: bool = True
     #: Replaces the specification's request after an update; None: as submitted.
     changed_request: ResourceRequest | None = None

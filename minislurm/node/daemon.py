@@ -49,7 +49,8 @@ from minislurm.node.messages import (
 from minislurm.node.orders import ShepherdOrder
 from minislurm.node.programs import ProgramFailed, run_program
 from minislurm.node.run_files import FoundRun, RunFiles
-from minislurm.node.shepherd_link import connect
+from minislurm.node.shepherd_link import ShepherdLink, connect
+from minislurm.node.shepherd_pool import ShepherdPool
 from minislurm.node.step_process import StepProcess
 from minislurm.node.tracking import send_signal
 from minislurm.rpc.gen import node_pb2
@@ -77,7 +78,7 @@ class Daemon:
         self._settings = configuration.node
         self._place = Place(node, configuration.cluster.name, configuration.path)
         self._files = files
-        self._launcher = launcher
+        self._pool = ShepherdPool(launcher)
         self._cgroups = cgroups
         self.core = NodeCore(node, has_epilog=bool(configuration.node.epilog))
         self.link: ControllerLink | None = None
@@ -263,12 +264,22 @@ class Daemon:
 
     def _launch(self, key: RunKey, step_id: StepId, order: ShepherdOrder) -> StepProcess:
         self._orders[key, step_id] = order
+        link = self._pool.take()
+        process = self._step_process(key, step_id, link)
+        link.order(order)
+        return process
+
+    def _step_process(
+        self, key: RunKey, step_id: StepId, link: ShepherdLink, *, adopted: bool = False
+    ) -> StepProcess:
         process = StepProcess(
             key,
             step_id,
-            self._launcher.launch(order),
+            link,
             on_event=self.handle,
             on_closed=self._shepherd_gone,
+            on_free=self._shepherd_free,
+            adopted=adopted,
         )
         self.steps[key, step_id] = process
         return process
@@ -300,14 +311,23 @@ class Daemon:
         process.close()
         self._shepherd_gone(process)
 
-    def _shepherd_gone(self, process: StepProcess) -> None:
+    def _shepherd_free(self, process: StepProcess, link: ShepherdLink) -> None:
+        """The step is over, and its shepherd ready for another."""
+        self._forget_step(process)
+        self._pool.give_back(link)
+
+    def _forget_step(self, process: StepProcess) -> ShepherdOrder | None:
         name = (process.key, process.step_id)
         self.steps.pop(name, None)
-        order = self._orders.pop(name, None)
+        backstop = self._backstops.pop(name, None)
+        if backstop is not None:
+            backstop.cancel()
+        return self._orders.pop(name, None)
+
+    def _shepherd_gone(self, process: StepProcess) -> None:
+        name = (process.key, process.step_id)
+        order = self._forget_step(process)
         if process.clean:
-            backstop = self._backstops.pop(name, None)
-            if backstop is not None:
-                backstop.cancel()
             return
         if order is not None and not process.begun and self._files.step_state(*name) is None:
             record = self.core.runs.get(process.key)
@@ -329,9 +349,6 @@ class Daemon:
         if self._cgroups is not None:
             cgroup = f"{self._cgroups.run_group(key)}/{name}"
         await burial.kill_left_behind(str(key), name, sessions, cgroup)
-        backstop = self._backstops.pop((key, step_id), None)
-        if backstop is not None:
-            backstop.cancel()
         if not ended:
             found = self._files.step_exit(key, step_id)
             if found is None:
@@ -379,14 +396,7 @@ class Daemon:
         connection = connect(state) if state is not None else None
         if connection is None:
             return False
-        self.steps[key, step_id] = StepProcess(
-            key,
-            step_id,
-            connection,
-            on_event=self.handle,
-            on_closed=self._shepherd_gone,
-            adopted=True,
-        )
+        self._step_process(key, step_id, ShepherdLink(connection, self._pool), adopted=True)
         return True
 
     async def _adopt_late(self, key: RunKey, step_id: StepId) -> None:
@@ -410,6 +420,7 @@ class Daemon:
             backstop.cancel()
         for process in self.steps.values():
             process.close()
+        self._pool.close()
         if self._cgroups is not None and not self.core.runs:
             self._cgroups.remove()
 

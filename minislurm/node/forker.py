@@ -1,28 +1,24 @@
 """The process that forks shepherds: small, single-threaded, without gRPC, everything loaded beforehand.
 
-Forking the daemon itself would be unsafe (gRPC has threads) and slow (fork copies page tables). It reads
-orders from the daemon's socket, each with one end of a socket pair for the shepherd, and ends when the daemon
-does; shepherds are its children and become init's then.
+Forking the daemon itself would be unsafe (gRPC has threads) and slow (fork copies page tables). It forks one
+for each descriptor that it gets through the daemon's socket: the shepherd's end of a socket pair, through which
+the daemon then says what to do. It ends when the daemon does; shepherds are its children and become init's then.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
-import json
 import os
 import signal
 import socket
 import sys
 
-from minislurm.node import frames
 from minislurm.node.shepherd import Shepherd
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from minislurm.node.orders import ShepherdOrder
 
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
@@ -42,36 +38,28 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     gc.disable()
-    for order, channel in _orders(connection):
+    for channel in _channels(connection):
         if os.fork() == 0:
-            _be_shepherd(connection, order, channel, libc)
+            _be_shepherd(connection, channel, libc)
         channel.close()
 
 
-def _orders(connection: socket.socket) -> Iterator[tuple[ShepherdOrder, socket.socket]]:
-    """(ShepherdOrder, the shepherd's socket), until the daemon is gone."""
-    buffer = bytearray()
-    descriptors: list[int] = []
+def _channels(connection: socket.socket) -> Iterator[socket.socket]:
+    """The shepherds' sockets, until the daemon is gone."""
     while True:
         try:
-            data, received, _, _ = socket.recv_fds(connection, 262144, 16)
+            data, received, _, _ = socket.recv_fds(connection, 4096, 1)
         except OSError:
             return
         if not data:
             return
-        buffer += data
         for descriptor in received:
             # recv_fds ignores MSG_CMSG_CLOEXEC; no job may get hold of a shepherd's socket.
             os.set_inheritable(descriptor, False)
-        descriptors += received
-        for _, payload in frames.split_frames(buffer):
-            order: ShepherdOrder = json.loads(payload)
-            yield order, socket.socket(fileno=descriptors.pop(0))
+            yield socket.socket(fileno=descriptor)
 
 
-def _be_shepherd(
-    connection: socket.socket, order: ShepherdOrder, channel: socket.socket, libc: ctypes.CDLL
-) -> None:
+def _be_shepherd(connection: socket.socket, channel: socket.socket, libc: ctypes.CDLL) -> None:
     """Never returns."""
     code = 1
     try:
@@ -80,10 +68,10 @@ def _be_shepherd(
         libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         libc.prctl(_PR_SET_NAME, b"minislurm-step", 0, 0, 0)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        Shepherd(order, channel).run()
+        Shepherd(channel).run()
         code = 0
     except BaseException as error:
-        sys.stderr.write(f"minislurmd: shepherd of {order['job_id']}.{order['prefix']}: {error!r}\n")
+        sys.stderr.write(f"minislurmd: shepherd {os.getpid()}: {error!r}\n")
         import traceback
 
         traceback.print_exc()

@@ -16,6 +16,8 @@ CONTROL = 0
 OUTPUT = 1
 #: Payload: INPUT_HEADER, then bytes for the tasks' standard input.
 INPUT = 2
+#: Payload: a ShepherdOrder in JSON.
+ORDER = 3
 
 #: Number of the message, task (global rank), flags.
 OUTPUT_HEADER = struct.Struct("!QIB")

@@ -1,9 +1,8 @@
-"""The daemon's side of the forker: starts it, sends it orders, starts another if it dies."""
+"""The daemon's side of the forker: starts it, has it fork shepherds, starts another if it dies."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import socket
@@ -11,7 +10,6 @@ import subprocess
 import sys
 
 from minislurm.node.frames import FrameSocket
-from minislurm.node.orders import ShepherdOrder
 
 log = logging.getLogger(__name__)
 
@@ -54,15 +52,16 @@ class Launcher:
         assert self._socket is not None
         self._loop.add_reader(self._socket.fileno(), self._readable)
 
-    def launch(self, order: ShepherdOrder) -> socket.socket:
+    def fork(self) -> socket.socket:
         """Has a shepherd forked; our end of its socket. It ends at once where the forker dies before that."""
         ours, theirs = socket.socketpair()
         self._to_close.append(theirs)
         try:
-            self._send(json.dumps(order, separators=(",", ":")).encode(), theirs.fileno())
+            self._send(theirs.fileno())
         except OSError:
             self._replace()
-            self._send(json.dumps(order, separators=(",", ":")).encode(), theirs.fileno())
+            ours.close()
+            return self.fork()
         return ours
 
     def stop(self) -> None:
@@ -73,9 +72,9 @@ class Launcher:
             self._process.wait()
             self._process = None
 
-    def _send(self, order: bytes, descriptor: int) -> None:
+    def _send(self, descriptor: int) -> None:
         assert self._socket is not None
-        self._socket.send(0, order, [descriptor])
+        self._socket.send(0, b"", [descriptor])
         self._after_flush()
 
     def _after_flush(self) -> None:

@@ -49,14 +49,49 @@ _CREDENTIALS = struct.Struct("=iii")
 
 
 class Shepherd:
-    def __init__(self, order: ShepherdOrder, connection: socket.socket | None) -> None:
+    """`connection`: to the daemon, which sends the order for a step and, when that is over, may send another."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._poll = select.poll()
+        self._channel: frames.FrameSocket | None = None
+        self._open_wakeup()
+        self._open_listener()
+        self._set_channel(connection)
+
+    def run(self) -> None:
+        """Returns when there is nothing more to do."""
+        while (order := self._next_order()) is not None:
+            self._begin(order)
+            while not self._advance():
+                for descriptor, events in self._poll.poll(self._timeout_ms()):
+                    self._handle(descriptor, events)
+            self._close()
+            if self._forgotten or not self._relay.is_empty:
+                return  # with what nobody has fetched
+            self._tell({"free": True})
+
+    def _next_order(self) -> ShepherdOrder | None:
+        """None when the daemon has no more use for this process."""
+        while self._channel is not None:
+            select.select([self._channel.fileno()], [], [])
+            try:
+                received = self._channel.receive()
+            except (EOFError, OSError):
+                return None
+            for kind, payload in received:
+                # What else comes is for the step before, which is over.
+                if kind == frames.ORDER:
+                    order: ShepherdOrder = json.loads(payload)
+                    return order
+        return None
+
+    def _begin(self, order: ShepherdOrder) -> None:
+        """Everything anew for this step."""
         self._order = order
         self._is_batch = order["step_id"] < 0
         self._tasks = [Task(task) for task in order["tasks"]]
         self._task_of_pid: dict[int, Task] = {}
         self._tracker = CgroupTracker(order["cgroup"]) if order["cgroup"] else DescendantTracker(os.getpid())
-        self._poll = select.poll()
-        self._channel: frames.FrameSocket | None = None
         self._relay = Relay()
         self._streams = TaskStreams(self._poll, self._relay)
         self._error_fd = -1
@@ -70,23 +105,18 @@ class Shepherd:
         self._kill_time = float("inf")
         self._kill_interval_s = KILL_INTERVAL_S
         self._linger_until = float("inf")
-        if connection is not None:
-            channel = self._set_channel(connection)
-            if not self._is_batch:
-                self._relay.attach(channel, 0)
-
-    def run(self) -> None:
-        """Returns when nothing of the step is left and everyone knows."""
-        self._open_wakeup()
-        self._open_listener()
+        if not self._is_batch and self._channel is not None:
+            self._relay.attach(self._channel, 0)
         self._write_state()
         try:
             self._start()
         except LaunchError as error:
             self._fail(str(error))
-        while not self._advance():
-            for descriptor, events in self._poll.poll(self._timeout_ms()):
-                self._handle(descriptor, events)
+
+    def _close(self) -> None:
+        os.close(self._status)
+        if self._error_fd >= 0:
+            os.close(self._error_fd)
 
     # --- starting ----------------------------------------------------------------------------------------
 
@@ -347,6 +377,7 @@ class Shepherd:
             self._drop_channel()
             return
         for kind, payload in received:
+            assert kind != frames.ORDER, "the step before is not over"
             if kind == frames.INPUT:
                 taken = self._streams.give_input(payload)
                 if taken:

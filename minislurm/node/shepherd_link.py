@@ -9,6 +9,7 @@ import struct
 from typing import Any, Protocol
 
 from minislurm.node import frames
+from minislurm.node.orders import ShepherdOrder
 
 #: struct ucred: pid, uid, gid.
 _CREDENTIALS = struct.Struct("=iii")
@@ -26,13 +27,20 @@ class Receiver(Protocol):
 
 
 class ShepherdLink:
-    """Needs a running loop. Calls after the end do nothing."""
+    """Needs a running loop. Calls after the end do nothing. `receiver` may be changed at any time."""
 
     def __init__(self, connection: socket.socket, receiver: Receiver) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket: frames.FrameSocket | None = frames.FrameSocket(connection)
-        self._receiver = receiver
+        self.receiver = receiver
         self._loop.add_reader(self._socket.fileno(), self._readable)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._socket is None
+
+    def order(self, order: ShepherdOrder) -> None:
+        self._send(frames.ORDER, json.dumps(order, separators=(",", ":")).encode())
 
     def tell(self, message: dict[str, Any]) -> None:
         self._send(frames.CONTROL, json.dumps(message, separators=(",", ":")).encode())
@@ -75,13 +83,13 @@ class ShepherdLink:
             received = self._socket.receive()
         except (EOFError, OSError):
             self.close()
-            self._receiver.on_closed()
+            self.receiver.on_closed()
             return
         for kind, payload in received:
             if kind == frames.OUTPUT:
-                self._receiver.on_output(payload)
+                self.receiver.on_output(payload)
             else:
-                self._receiver.on_control(json.loads(payload))
+                self.receiver.on_control(json.loads(payload))
 
 
 def connect(state: dict[str, Any]) -> socket.socket | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -34,10 +33,11 @@ class StepProcess:
         self,
         key: RunKey,
         step_id: StepId,
-        connection: socket.socket,
+        link: ShepherdLink,
         *,
         on_event: Callable[[Event], None],
         on_closed: Callable[[StepProcess], None],
+        on_free: Callable[[StepProcess, ShepherdLink], None],
         adopted: bool = False,
     ) -> None:
         self.key = key
@@ -52,7 +52,9 @@ class StepProcess:
         self._adopted = adopted
         self._on_event = on_event
         self._on_closed = on_closed
-        self._link = ShepherdLink(connection, self)
+        self._on_free = on_free
+        self._link = link
+        link.receiver = self
 
     def __str__(self) -> str:
         return f"{self.key}.{'batch' if self.step_id == BATCH_STEP else self.step_id}"
@@ -107,6 +109,8 @@ class StepProcess:
             self._on_ended(message)
         elif "clean" in message:
             self._on_clean()
+        elif "free" in message:
+            self._on_free(self, self._link)
         elif "input_taken" in message and self.listener is not None:
             self.listener.on_input_taken(message["input_taken"])
 

@@ -59,11 +59,11 @@ def steps(snapshot: Snapshot) -> Generator[None, None, Plan]:
         if turn.startable > 0:
             head, rest = yield from cycle.block(turn.jobs)
             draft.wait(turn, head, rest)
-            continue
-        if not turn.is_complete:
-            draft.limit(turn)
-        if turn.advance():
-            queue.add(turn)
+        else:
+            if not turn.is_complete:
+                draft.limit(turn)
+            if turn.advance():
+                queue.add(turn)
         yield
     return draft.plan()
 
@@ -133,7 +133,6 @@ class _Cycle:
             partition, end_of(0.0, jobs.time_limit_s), self._table.free,
             lambda counts: choose(self._room_in(jobs, [counts])),
         )  # fmt: skip
-        self._room = None
         return (wait if reservation is None else self._planned(wait, reservation)), wait
 
     def _planned(self, wait: Wait, reservation: Reservation) -> Wait:

@@ -2,7 +2,8 @@
 """Measures minislurm on this machine, and with --versus-slurm the distribution's real Slurm in the same run.
 
 Each benchmark starts a cluster of its own (8 declared nodes of 16 CPUs and 8 GPUs, on loopback, in a
-temporary folder) and ends it. Values are medians of the repetitions. Nothing else should run on the machine meanwhile.
+temporary folder) and ends it. Values are medians of the repetitions. Nothing else should run on the machine
+meanwhile.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from minislurm.domain.arrays import parse_array
 from minislurm.domain.errors import MinislurmError, Refusal
 from minislurm.domain.ids import JobId
 from minislurm.domain.states import JobState
-from minislurm.domain.views import JobQuery, Submission
+from minislurm.domain.views import JobQuery, JobTarget, Submission
 from minislurm.rpc.client import ControllerClient
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -65,10 +65,31 @@ class _Cluster(Cluster):
         self._client = ControllerClient(self._configuration)
 
     def end(self) -> None:
+        """What runs is cancelled first: `down` alone may not get through a long queue in its time."""
         if self._client is not None:
-            self._client.close()
+            try:
+                self._cancel_running()
+            finally:
+                self._client.close()
         if self._local.exists:
-            self._minislurm("down", "--state-dir", str(self._state))
+            try:
+                self._minislurm("down", "--state-dir", str(self._state))
+            except RuntimeError:
+                if self._local.running(self._local.configuration()):
+                    raise
+
+    def _cancel_running(self) -> None:
+        if not self.daemons()["controller"]:
+            self.start_controller()
+            await_true(self.answers, 60, "the controller's answer")
+        running = [
+            JobTarget(view.job.id)
+            for view in self.client.list_jobs(JobQuery())
+            if view.job.state is not JobState.PENDING
+        ]
+        if running:
+            self.client.cancel(running)
+            await_true(lambda: self.pending_and_running()[1] == 0, 30, "the jobs' end", 0.1)
 
     @property
     def client(self) -> ControllerClient:

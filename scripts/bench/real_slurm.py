@@ -303,4 +303,3 @@ def _lives(pid: int) -> bool:
     except OSError:
         return False
     return re.sub(r"^.*\)", "", status, flags=re.S).split()[0] != "Z"
-

@@ -106,10 +106,11 @@ class SimCluster:
         """Raises Refusal."""
         wanted = spec if spec is not None else a_spec(**changes)  # type: ignore[arg-type]
         caller = Caller(wanted.user_id)
-        transaction = self.tell(SubmitJob(wanted, caller, f"request-{next(self._count)}"))
+        request_id = f"request-{next(self._count)}"
+        transaction = self.tell(SubmitJob(wanted, caller, request_id))
         if transaction.refusal is not None:
             raise transaction.refusal
-        return max(self.state.jobs)
+        return self.state.requests[request_id].job_id
 
     def job(self, job_id: int) -> Job:
         return self.state.jobs[JobId(job_id)]

@@ -225,7 +225,7 @@ def test_default_requeue() -> None:
 
 def test_gpus_alone_take_as_many_nodes_as_needed() -> None:
     cluster = a_cluster(4, gpus=2)
-    job_id = cluster.submit(request=a_request(gpus_total=6))
+    job_id = cluster.submit(request=a_request(nodes_max=0, gpus_total=6))
     cluster.run(1)
     allocation = cluster.job(job_id).allocation
     assert len(allocation) == 3

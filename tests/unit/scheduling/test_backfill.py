@@ -110,6 +110,30 @@ def test_a_job_must_leave_room_for_all_heads_that_run_at_once() -> None:
     assert (started(plan), reason(plan, 3)) == ([], "Priority")
 
 
+def test_the_later_head_is_laid_over_the_earlier_one() -> None:
+    """At minute 10 the first head leaves one of n1's CPUs; at minute 20 the second one takes it as well."""
+    nodes = some_nodes(1, cpus=6)
+    urgent, batch = a_partition(nodes, "urgent", priority_tier=9), a_partition(nodes)
+    busy = [a_run("n1", cpus=(2, 3), minutes=10), a_run("n1", cpus=(4, 5), minutes=20, job=901)]
+    three = a_request(cpus_per_task=3)
+    classes = [a_class(urgent, 1, request=three, minutes=99), a_class(batch, 2, request=three, minutes=99)]
+    plan = schedule(a_snapshot(nodes, *classes, a_class(batch, 3, minutes=99), running=busy))
+    assert [plan.waits[JobId(i)].start_estimate for i in (1, 2)] == [NOW + 10 * 60, NOW + 20 * 60]
+    assert (started(plan), reason(plan, 3)) == ([], "Priority")
+
+
+def test_the_earlier_head_counts_who_starts_before_it() -> None:
+    """The first head waits for n2; by then the second one runs on n1, and nothing more fits there."""
+    nodes = some_nodes(2)
+    urgent, left = a_partition(nodes, "urgent", priority_tier=9), a_partition(nodes[:1], "left")
+    busy = [a_run("n1", cpus=(1, 2, 3), minutes=10), a_run("n2", cpus=range(4), minutes=20, job=901)]
+    first = a_class(urgent, 1, request=a_request(2, cpus_per_task=2), minutes=99)
+    second = a_class(left, 2, request=a_request(cpus_per_task=2), minutes=99)
+    plan = schedule(a_snapshot(nodes, first, second, a_class(left, 3, minutes=99), running=busy))
+    assert [plan.waits[JobId(i)].start_estimate for i in (1, 2)] == [NOW + 20 * 60, NOW + 10 * 60]
+    assert (started(plan), reason(plan, 3)) == ([], "Priority")
+
+
 @pytest.mark.parametrize("count", range(1, 20))
 def test_the_earliest_time_is_found_wherever_it_is(count: int) -> None:
     """The head needs all of one node, whose CPUs come free one a minute."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
@@ -33,7 +34,7 @@ from minislurm.cluster.messages import (
     UpdatePartition,
 )
 from minislurm.cluster.state import ClusterState
-from minislurm.cluster.submission import check_request
+from minislurm.cluster.submission import check_request, is_time_limit
 from minislurm.domain import hostlist
 from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import BATCH_STEP, JobId, NodeName
@@ -178,9 +179,10 @@ def decide_hold(state: ClusterState, message: HoldJob, now: float) -> Answer:
         if job.state is not JobState.PENDING:
             continue
         for changed, before in _pending_copies(state, job, message.target, now):
-            changed.held = held
+            # An operator's hold stays one: its user could lift their own.
+            changed.held = held if message.caller.is_operator else job.held or held
             changed.eligible_time = 0.0
-            changed.reason = Reason.HELD_USER if held == "user" else Reason.HELD_ADMIN
+            changed.reason = Reason.HELD_USER if changed.held == "user" else Reason.HELD_ADMIN
             events += [*before, JobUpdated(now, changed)]
     return events or Refusal(RefusalCode.JOB_NOT_PENDING, job_id=message.target.job_id)
 
@@ -314,10 +316,15 @@ def _change(state: ClusterState, job: Job, changes: JobChanges, caller: Caller, 
             return Refusal(RefusalCode.ACCESS, job_id=job.id)
         job.priority = changes.priority
     if changes.time_limit_s is not None:
-        if not pending and changes.time_limit_s > job.time_limit_s and not caller.is_operator:
+        if not is_time_limit(changes.time_limit_s):
+            return Refusal(RefusalCode.INVALID_TIME_LIMIT, job_id=job.id)
+        longer = (changes.time_limit_s or math.inf) > (job.time_limit_s or math.inf)  # 0: none
+        if not pending and longer and not caller.is_operator:
             return Refusal(RefusalCode.ACCESS, job_id=job.id)
         job.time_limit_s = changes.time_limit_s
     if changes.begin_time is not None:
+        if not math.isfinite(changes.begin_time):
+            return Refusal(RefusalCode.NOT_SUPPORTED, job_id=job.id)
         job.begin_time = changes.begin_time
     refusal = _change_dependencies(state, job, changes)
     if refusal is None:
@@ -341,7 +348,11 @@ def _change_dependencies(state: ClusterState, job: Job, changes: JobChanges) -> 
 
 
 def _change_request(state: ClusterState, job: Job, changes: JobChanges) -> Refusal | None:
-    request, partition = _changed_request(job.request, changes), changes.partition or job.partition
+    try:
+        request = _changed_request(job.request, changes)
+    except ValueError:  # a hostlist that is none
+        return Refusal(RefusalCode.INVALID_NODE_NAME, job_id=job.id)
+    partition = changes.partition or job.partition
     if request == job.request and partition == job.partition:
         return None
     if job.state is not JobState.PENDING:

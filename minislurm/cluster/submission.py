@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from minislurm.cluster.events import Event, JobSubmitted
@@ -54,6 +55,14 @@ def _refuse(state: ClusterState, spec: JobSpec, partition: Partition, caller: Ca
         len(spec.array_tasks) > limits.max_array_size or spec.array_tasks[-1] >= limits.max_array_size
     ):
         return Refusal(RefusalCode.INVALID_ARRAY)
+    if any(one >= next_ for one, next_ in zip(spec.array_tasks, spec.array_tasks[1:], strict=False)):
+        return Refusal(RefusalCode.INVALID_ARRAY)
+    if spec.time_limit_s is not None and not is_time_limit(spec.time_limit_s):
+        return Refusal(RefusalCode.INVALID_TIME_LIMIT)
+    if not math.isfinite(spec.begin_time):
+        return Refusal(RefusalCode.NOT_SUPPORTED)
+    if any(clause.job_id == state.next_job_id for clause in spec.dependencies):
+        return Refusal(RefusalCode.DEPENDENCY)  # on itself
     if spec.priority is not None and not caller.is_operator:
         return Refusal(RefusalCode.ACCESS)
     if spec.nice < 0 and not caller.is_operator:
@@ -61,13 +70,20 @@ def _refuse(state: ClusterState, spec: JobSpec, partition: Partition, caller: Ca
     return check_request(state, spec.request, partition)
 
 
+def is_time_limit(seconds: float) -> bool:
+    """0 stands for no limit; anything but a finite number of seconds comes from no command of ours."""
+    return math.isfinite(seconds) and seconds >= 0
+
+
 def check_request(state: ClusterState, request: ResourceRequest, partition: Partition) -> Refusal | None:
     """Refuses what no node of the partition could give even if it were empty.
 
     More nodes than there are is no reason: such a job waits with PartitionNodeLimit, as in Slurm.
     """
-    if request.nodes_min < 1:
+    if request.nodes_min < 1 or request.tasks < 1 or 0 < request.nodes_max < request.nodes_min:
         return Refusal(RefusalCode.INVALID_NODE_COUNT)
+    if request.cpus_per_task < 1:
+        return Refusal(RefusalCode.NODE_CONFIGURATION)
     for name in (*request.required_nodes, *request.excluded_nodes):
         if name not in state.nodes:
             return Refusal(RefusalCode.INVALID_NODE_NAME)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -63,6 +64,8 @@ async def serve(configuration: Configuration) -> None:
     except RuntimeError as error:
         raise MinislurmError(f"cannot listen on {address}: {error}") from error
     await engine.start()
+    # What is there by now stays: no later collection needs to walk through it.
+    gc.freeze()
     watchers.start()
     await server.start()
     scheduler.wake()

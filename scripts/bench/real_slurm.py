@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -74,7 +75,10 @@ class _Cluster(Cluster):
         for name in ("state", "spool", "run", "log"):
             (self._folder / name).mkdir()
         self._configuration.write_text(_configuration(self._folder))
-        (self._folder / "gres.conf").write_text(f"Name=gpu Count={GPUS}\n")
+        # Slurm counts a node's GPUs by their device files; these lead to /dev/null.
+        for i in range(GPUS):
+            os.mknod(self._folder / f"gpu{i}", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        (self._folder / "gres.conf").write_text(f"Name=gpu File={self._folder}/gpu[0-{GPUS - 1}]\n")
         (self._folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         self._daemon("slurmctld", "-c")
         for i in range(1, NODES + 1):

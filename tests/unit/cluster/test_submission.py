@@ -13,7 +13,7 @@ from minislurm.domain.ids import NodeName
 from minislurm.domain.states import PartitionState, Reason
 from tests.builders import a_configuration, a_node, a_request, a_spec
 from tests.sim.cluster import OPERATOR, SimCluster
-from tests.unit.cluster.acting import a_cluster, refused_submission, running, state_of
+from tests.unit.cluster.acting import a_cluster, after, refused_submission, running, state_of
 
 
 def with_partition(configuration: Configuration, **changes: object) -> Configuration:
@@ -66,6 +66,27 @@ def with_partition(configuration: Configuration, **changes: object) -> Configura
             "Invalid node name specified",
         ),
         ({"array_tasks": (1, 20_001)}, (), "Invalid job array specification"),
+        ({"array_tasks": (1, 1)}, (), "Invalid job array specification"),
+        ({"array_tasks": (2, 1)}, (), "Invalid job array specification"),
+        (
+            {"time_limit_s": -1.0},
+            (),
+            "Requested time limit is invalid (missing or exceeds some limit)",
+        ),
+        (
+            {"time_limit_s": float("nan")},
+            (),
+            "Requested time limit is invalid (missing or exceeds some limit)",
+        ),
+        ({"begin_time": float("nan")}, (), "Requested operation not supported on this system"),
+        ({"dependencies": (after("afterok", 1),)}, (), "Job dependency problem"),
+        ({"request": a_request(tasks=0)}, (), "Node count specification invalid"),
+        ({"request": a_request(3, nodes_max=2)}, (), "Node count specification invalid"),
+        (
+            {"request": a_request(cpus_per_task=0)},
+            (),
+            "Requested node configuration is not available",
+        ),
         ({"priority": 10}, (), "Access/permission denied"),
         ({"nice": -1}, (), "Access/permission denied"),
     ],

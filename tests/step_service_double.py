@@ -34,9 +34,13 @@ class ScriptedNode:
         self.was_cut = False
         self._news = asyncio.Condition()
         self._context: Any = None
+        self._sending = asyncio.Lock()
+        #: False: nobody reads the input.
+        self.takes_input = True
 
     async def send(self, **kind: Any) -> None:
-        await self._context.write(step_pb2.StepOutput(**kind))
+        async with self._sending:
+            await self._context.write(step_pb2.StepOutput(**kind))
 
     async def output(self, task: int, data: bytes, *, error: bool = False, end: bool = False) -> None:
         await self.send(data=step_pb2.StepData(task=task, is_error=error, data=data, end=end))
@@ -88,6 +92,8 @@ class ScriptedNode:
                     if request.stdin.end:
                         self.ended_inputs.append(task)
                 self._news.notify_all()
+            if self.takes_input and request.stdin.data:
+                await self.send(input_taken=step_pb2.StepInputTaken(count=len(request.stdin.data)))
 
 
 class _Servicer(step_pb2_grpc.StepServiceServicer):
@@ -115,7 +121,9 @@ def a_grant(nodes: Sequence[ScriptedNode], **job_changes: Any) -> StepGrant:
     allocation = tuple(
         NodeAllocation(NodeName(f"n{i}"), tasks=len(node.tasks)) for i, node in enumerate(nodes, 1)
     )
-    job = Job(JobId(7), a_spec("train"), name="train", partition="batch", allocation=allocation, **job_changes)
+    job = Job(
+        JobId(7), a_spec("train"), name="train", partition="batch", allocation=allocation, **job_changes
+    )
     return StepGrant(
         job_id=JobId(7),
         step_id=StepId(3),

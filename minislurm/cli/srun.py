@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ class StepOptions(JobOptions):
 def main() -> NoReturn:
     """Leaves without the interpreter's own end: it costs a tenth of srun's time, and would wait for nothing
     but threads that read standard input or hold streams that are over."""
+    gc.disable()  # until the step runs: collections during the imports find nothing
     code = APPLICATION.main()
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -140,6 +142,10 @@ def _outside(values: StepOptions, command: tuple[str, ...]) -> int:
         allocation = Allocation(
             client, job_id, reconnect_interval_s=configuration().timers.reconnect_interval_s
         )
+        # What running the step takes is loaded while the controller places the job.
+        import minislurm.cli.step_launch
+        import minislurm.rpc.step_client  # noqa: F401
+
         try:
             view = allocation.wait(lambda text: _inform(values, text), values.immediate)
         except (Revoked, Interrupted):
@@ -184,6 +190,7 @@ def _run_step(
         if allocation is not None:
             _release(allocation, 1, 0)
         return 1
+    gc.enable()
     step: StepExit = launch_step(grant, values, command, configuration(), allocation)
     if allocation is not None:
         _release(allocation, step.ending.exit_code, step.ending.exit_signal)

@@ -38,7 +38,7 @@ from minislurm.domain.ids import Bitmap, JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.node import Node
 from minislurm.domain.resources import NodeAllocation
-from minislurm.domain.states import JobState, Reason
+from minislurm.domain.states import JobState, NodeState, Reason
 
 
 def apply(state: ClusterState, event: Event) -> None:
@@ -318,6 +318,9 @@ def _release(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
     node.memory_used_mib -= part.memory_mib
     node.jobs.discard(job.id)
     node.last_busy_time = now
+    if node.state is NodeState.DOWN:
+        # Given up, but perhaps still running there: nothing new until the node says that it is gone.
+        node.stale_runs = (*node.stale_runs, f"{job.id}.{job.run}")
     state.touched.nodes.add(name)
 
 

@@ -75,12 +75,5 @@ class JobChanged:
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class NodeChangedState:
-    """The controller's clocks for this node start anew."""
-
-    node: NodeName
-
-
 NodeCommand = PrepareRun | StartRun | EndRun | SignalRun | ForgetRun
-Effect = NodeCommand | SetTimer | Schedule | JobChanged | NodeChangedState
+Effect = NodeCommand | SetTimer | Schedule | JobChanged

@@ -27,7 +27,7 @@ from minislurm.domain.job import EndCause, Job
 from minislurm.domain.node import Node
 from minislurm.domain.states import JobState, NodeState
 
-_SILENT = "Not responding"
+SILENT = "Not responding"
 Answer = list[Event] | Refusal
 
 
@@ -53,9 +53,10 @@ def decide_registration(state: ClusterState, message: RegisterNode, now: float) 
 
 
 def _answering(node: Node, now: float) -> NodeChanged:
-    """Up again. A drain, and a DOWN that an operator set, are the operator's to lift."""
-    by_operator = node.state is NodeState.DOWN and node.reason not in ("", _SILENT)
-    reason = "" if node.reason == _SILENT and not node.drained else node.reason
+    """Up again. A drain, and a DOWN that an operator set, are the operator's to lift. A drained node keeps
+    the drain's reason when it is lost; that one comes back up, and still drained."""
+    by_operator = node.state is NodeState.DOWN and node.reason not in ("", SILENT) and not node.drained
+    reason = "" if node.reason == SILENT and not node.drained else node.reason
     return NodeChanged(
         now,
         node.name,
@@ -118,7 +119,7 @@ def decide_silence(state: ClusterState, message: NodeSilent, now: float) -> Answ
 def _changed(node: Node, now: float, new_state: NodeState, *, responding: bool) -> NodeChanged:
     reason, since, by = node.reason, node.reason_time, node.reason_user_id
     if new_state is NodeState.DOWN and not reason:
-        reason, since, by = _SILENT, now, 0
+        reason, since, by = SILENT, now, 0
     return NodeChanged(now, node.name, new_state, responding, node.drained, reason, since, by)
 
 

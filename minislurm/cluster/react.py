@@ -9,7 +9,6 @@ from minislurm.cluster.effects import (
     EndRun,
     ForgetRun,
     JobChanged,
-    NodeChangedState,
     PrepareRun,
     Schedule,
     SetTimer,
@@ -40,10 +39,10 @@ from minislurm.cluster.events import (
 from minislurm.cluster.messages import PrepareTimeout
 from minislurm.cluster.state import ClusterState
 from minislurm.cluster.timers import dependent_timers, pending_timers, run_timers
-from minislurm.domain.ids import BATCH_STEP
+from minislurm.domain.ids import BATCH_STEP, JobId, NodeName, RunNumber
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.node import Node
-from minislurm.domain.states import JobState
+from minislurm.domain.states import JobState, NodeState
 
 
 def react(state: ClusterState, event: Event) -> list[Effect]:
@@ -65,9 +64,9 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
             job = state.jobs[event.job_id]
             return [JobChanged(job.id), *run_timers(job), *dependent_timers(state, job)]
         case RunEnding():
-            return _ending(state.jobs[event.job_id], event)
+            return _ending(state, state.jobs[event.job_id], event)
         case NodeReleased():
-            return [ForgetRun(event.node, event.job_id, event.run), Schedule()]
+            return [_let_go(state, event.node, event.job_id, event.run), Schedule()]
         case RunEnded():
             return [Schedule(), JobChanged(event.job_id), *_ended(state, event)]
         case PendingEnded():
@@ -77,8 +76,11 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
             return _signal(state.jobs[event.job_id], event)
         case NodeRegistered():
             return _reconcile(state, event)
-        case NodeChanged() | StaleRunEnded():
-            return [Schedule(), NodeChangedState(event.node)]
+        case NodeChanged():
+            return [Schedule()]
+        case StaleRunEnded():
+            job_id, _, run = event.run.partition(".")
+            return [ForgetRun(event.node, JobId(int(job_id)), RunNumber(int(run))), Schedule()]
         case PartitionChanged():
             return [Schedule()]
         case _:
@@ -108,11 +110,22 @@ def _start_if_prepared(job: Job) -> list[Effect]:
     return [StartRun(part.node, job.id, job.run) for part in job.allocation]
 
 
-def _ending(job: Job, event: RunEnding) -> list[Effect]:
-    kill = event.cause in (EndCause.LAUNCH_FAILURE, EndCause.BATCH_KILLED, EndCause.EXIT)
+#: Nobody is left to whom a TERM would be of use.
+_KILLING = frozenset({EndCause.LAUNCH_FAILURE, EndCause.BATCH_KILLED, EndCause.EXIT})
+
+
+def _ending(state: ClusterState, job: Job, event: RunEnding) -> list[Effect]:
+    kill = event.cause in _KILLING
     ends: list[Effect] = [EndRun(name, job.id, job.run, event.cause, kill) for name in job.open_nodes]
-    forgets: list[Effect] = [ForgetRun(name, job.id, job.run) for name in event.released_nodes]
-    return [*ends, *forgets, Schedule(), JobChanged(job.id)]
+    released = [_let_go(state, name, job.id, job.run) for name in event.released_nodes]
+    return [*ends, *released, Schedule(), JobChanged(job.id)]
+
+
+def _let_go(state: ClusterState, name: NodeName, job_id: JobId, run: RunNumber) -> Effect:
+    """A node that was given up may still run it, if it hears us at all."""
+    if state.nodes[name].state is NodeState.DOWN:
+        return EndRun(name, job_id, run, EndCause.NODE_FAIL, kill=True)
+    return ForgetRun(name, job_id, run)
 
 
 def _ended(state: ClusterState, event: RunEnded) -> list[Effect]:
@@ -160,7 +173,7 @@ def _say_again(job: Job, node: Node, held: bool) -> list[Effect]:
         if node.name not in job.open_nodes or not held:
             return []
         assert job.end_cause is not None
-        return [EndRun(node.name, job.id, job.run, job.end_cause)]
+        return [EndRun(node.name, job.id, job.run, job.end_cause, job.end_cause in _KILLING)]
     if job.state is not JobState.CONFIGURING:
         return []
     if not held:

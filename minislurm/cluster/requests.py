@@ -33,6 +33,7 @@ from minislurm.cluster.messages import (
     UpdateNode,
     UpdatePartition,
 )
+from minislurm.cluster.node_messages import SILENT
 from minislurm.cluster.state import ClusterState
 from minislurm.cluster.submission import check_request, is_time_limit
 from minislurm.domain import hostlist
@@ -411,6 +412,8 @@ def decide_update_node(state: ClusterState, message: UpdateNode, now: float) -> 
                 return Refusal(RefusalCode.NOT_SUPPORTED, details=("You must specify a reason",))
             drained = True
         case "DOWN":
+            if reason in ("", SILENT):  # by which it is told apart from a node that was lost
+                return Refusal(RefusalCode.NOT_SUPPORTED, details=("You must specify a reason",))
             new_state = NodeState.DOWN
         case "RESUME" | "UNDRAIN" | "IDLE":
             drained, reason, since, by = False, "", 0.0, 0

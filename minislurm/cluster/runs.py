@@ -98,9 +98,10 @@ def array_slots(state: ClusterState, rest: Job) -> int:
 
 def decide_report(state: ClusterState, message: NodeReport, now: float) -> Answer:
     report = message.report
+    stale = _stale(state, message, now)
     job = current(state, report.job_id, report.run)
-    if job is None or all(part.node != message.node for part in job.allocation):
-        return _stale(state, message, now)
+    if stale or job is None or all(part.node != message.node for part in job.allocation):
+        return stale
     match report.phase:
         case "PREPARED":
             return _prepared(job, message.node, now)
@@ -247,6 +248,8 @@ def decide_step(state: ClusterState, message: CreateStep, now: float) -> Answer:
 
 def place_step(job: Job, request: StepRequest) -> tuple[tuple[NodeName, ...], tuple[int, ...]] | Refusal:
     """Which nodes of the allocation, and how many tasks on each. Steps share the allocation's CPUs."""
+    if request.nodes == 0 or request.tasks == 0:
+        return Refusal(RefusalCode.INVALID_NODE_COUNT, job_id=job.id)
     parts = [p for p in job.allocation if p.node not in request.excluded_nodes]
     if request.node_list:
         held = {p.node for p in job.allocation}

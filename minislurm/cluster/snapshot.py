@@ -26,7 +26,11 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
         now=now,
         nodes=[_availability(node) for node in state.nodes.values()],
         running=[_running(state, job_id) for job_id in state.active],
-        classes=[_class(state, key, queued) for key, queued in state.queue.classes.items()],
+        classes=[
+            _class(state, key, queued)
+            for key, queued in state.queue.classes.items()
+            if key.partition in state.partitions  # it may have left the configuration
+        ],
         topology=state.topology,
         settings=state.configuration.scheduler,
     )

@@ -61,8 +61,6 @@ def _refuse(state: ClusterState, spec: JobSpec, partition: Partition, caller: Ca
         return Refusal(RefusalCode.INVALID_TIME_LIMIT)
     if not math.isfinite(spec.begin_time):
         return Refusal(RefusalCode.NOT_SUPPORTED)
-    if any(clause.job_id == state.next_job_id for clause in spec.dependencies):
-        return Refusal(RefusalCode.DEPENDENCY)  # on itself
     if spec.priority is not None and not caller.is_operator:
         return Refusal(RefusalCode.ACCESS)
     if spec.nice < 0 and not caller.is_operator:
@@ -151,8 +149,10 @@ def record_of(state: ClusterState, spec: JobSpec, partition: Partition, now: flo
     limit = spec.time_limit_s
     if limit is None:
         limit = partition.default_time_s if partition.default_time_s is not None else partition.max_time_s
-    waits = bool(spec.hold or spec.dependencies or spec.begin_time > now)
     job_id = state.next_job_id
+    # A job that nobody knows yet counts as satisfied, even if it is to be this one.
+    dependencies = tuple(clause for clause in spec.dependencies if clause.job_id != job_id)
+    waits = bool(spec.hold or dependencies or spec.begin_time > now)
     return Job(
         id=job_id,
         spec=spec,
@@ -168,17 +168,17 @@ def record_of(state: ClusterState, spec: JobSpec, partition: Partition, now: flo
         array_limit=spec.array_limit,
         begin_time=spec.begin_time,
         held="user" if spec.hold else "",
-        dependencies=spec.dependencies,
+        dependencies=dependencies,
         dependency_any=spec.dependency_any,
         requeue=bool(spec.requeue),
-        reason=_first_reason(spec, now),
+        reason=_first_reason(spec, bool(dependencies), now),
         eligible_time=0.0 if waits else now,
     )
 
 
-def _first_reason(spec: JobSpec, now: float) -> Reason:
+def _first_reason(spec: JobSpec, depends: bool, now: float) -> Reason:
     if spec.hold:
         return Reason.HELD_USER
-    if spec.dependencies:
+    if depends:
         return Reason.DEPENDENCY
     return Reason.BEGIN_TIME if spec.begin_time > now else Reason.NONE

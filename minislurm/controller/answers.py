@@ -33,7 +33,9 @@ def job_view(state: ClusterState, scheduler: Scheduler, job: Job, now: float) ->
     pending = job.state is JobState.PENDING
     wait = scheduler.wait_of(job) if pending else None
     reason = job.reason.value
-    if pending and job.reason is Reason.NONE and wait is not None:
+    if pending and job.partition not in state.partitions:
+        reason = Reason.PARTITION_DOWN.value
+    elif pending and job.reason is Reason.NONE and wait is not None:
         reason = wait.reason.value
     std_in, std_out, std_err = standard_streams(job)
     states = _dependency_states(state, job, now) if job.dependencies else ()

@@ -52,7 +52,6 @@ async def serve(configuration: Configuration) -> None:
     engine.outside.command = hub.send
     engine.outside.schedule = scheduler.wake
     engine.outside.job_changed = watchers.job_changed
-    engine.outside.node_changed = hub.heard
     engine.outside.reloaded = hub.close_all
     server = grpc.aio.server(options=_OPTIONS)
     service = ControllerService(engine, scheduler, watchers, key, verifier)

@@ -16,7 +16,6 @@ from minislurm.cluster.core import Transaction, handle
 from minislurm.cluster.effects import (
     Effect,
     JobChanged,
-    NodeChangedState,
     NodeCommand,
     Schedule,
     SetTimer,
@@ -33,7 +32,7 @@ from minislurm.controller.timer_queue import TimerQueue
 from minislurm.domain import configuration_file
 from minislurm.domain.configuration import Configuration
 from minislurm.domain.errors import Refusal, RefusalCode
-from minislurm.domain.ids import JobId, NodeName
+from minislurm.domain.ids import JobId
 from minislurm.domain.states import NodeState
 
 log = logging.getLogger(__name__)
@@ -46,7 +45,6 @@ class Outside:
     command: Callable[[NodeCommand], None] = lambda command: None
     schedule: Callable[[], None] = lambda: None
     job_changed: Callable[[JobId], None] = lambda job_id: None
-    node_changed: Callable[[NodeName], None] = lambda name: None
     #: The state was read from the store again; whatever hung on the old one must go.
     reloaded: Callable[[], None] = lambda: None
 
@@ -169,8 +167,6 @@ class Engine:
                 self.timers.add(effect.time, effect.message)
             case JobChanged():
                 self.outside.job_changed(effect.job_id)
-            case NodeChangedState():
-                self.outside.node_changed(effect.node)
             case Schedule():
                 self.outside.schedule()
             case _:

@@ -63,7 +63,7 @@ class NodeHub:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._connections: dict[NodeName, Connection] = {}
-        #: On the monotonic clock. A restart, and any change of a node's state, starts its clock anew.
+        #: On the monotonic clock. A restart of the controller starts every node's clock anew.
         self._last_heard: dict[NodeName, float] = {}
 
     def open(self, node: NodeName) -> Connection:
@@ -111,14 +111,16 @@ class NodeHub:
         """Tells the core of nodes that have fallen silent, and of those that answer again."""
         timers = self._engine.configuration.timers
         interval = min(timers.heartbeat_interval_s, timers.node_suspect_s / 2, timers.node_timeout_s / 4)
-        started = time.monotonic()
+        started = previous = time.monotonic()
         while True:
             await asyncio.sleep(interval)
-            if self._engine.journal.broken is not None:
-                started = time.monotonic()
+            now = time.monotonic()
+            absent, previous = now - previous > interval + 1.0, now
+            if absent or self._engine.journal.broken is not None:
+                # We were away (stopped, swapped out, a store that failed): no node is to blame for that.
+                started = now
                 self._last_heard.clear()
                 continue
-            now = time.monotonic()
             for node in list(self._engine.state.nodes.values()):
                 silent_s = now - self._last_heard.get(node.name, started)
                 if node.state is NodeState.UNKNOWN:

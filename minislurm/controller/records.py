@@ -8,7 +8,7 @@ from typing import TypeVar
 from minislurm.cluster.apply import apply
 from minislurm.cluster.state import ArraySummary, ClusterState, RequestRecord
 from minislurm.controller.journal_format import decode
-from minislurm.controller.store import Snapshot, Store
+from minislurm.controller.store import Snapshot, Store, StoreError
 from minislurm.domain import configuration_file
 from minislurm.domain.ids import JobId
 from minislurm.domain.job import Job, JobSpec
@@ -63,10 +63,12 @@ def _load(store: Store) -> tuple[ClusterState, int]:
     state = load_snapshot(store)
     seq = store.snapshot_seq
     for number, payload in store.events(seq):
+        if number != seq + 1:
+            raise StoreError(f"{store.path}: event {seq + 1} is missing")
         try:
             event = decode(payload)
         except ValueError as error:
-            raise ValueError(f"{store.path}: event {number}: {error}") from error
+            raise StoreError(f"{store.path}: event {number}: {error}") from error
         apply(state, event)
         seq = number
     return state, seq

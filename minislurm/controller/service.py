@@ -115,7 +115,10 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
             # The node gives the job these groups, as root: the credential names them, never the request.
             spec = replace(spec, group_id=person.group_id, user_name=person.user_name)
         await self._engine.act(SubmitJob(spec, caller, request.request_id))
-        return self._engine.state.requests[request.request_id].job_id
+        job_id = self._engine.state.requests[request.request_id].job_id
+        if job_id in self._engine.state.jobs:
+            self._check_owner(job_id, caller)
+        return job_id
 
     def _specification(self, request: Any) -> JobSpec:
         if not request.request_id:
@@ -299,6 +302,7 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
         job_id = JobId(request.job_id)
         try:
             caller = self._caller(context)
+            self._check_owner(job_id, caller)
             self._watchers.client_came(job_id)
             try:
                 async for view in self._watchers.views(job_id):
@@ -307,6 +311,13 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
                 self._watchers.client_went(job_id, caller)
         except MinislurmError as error:
             await status.abort(context, error)
+
+    def _check_owner(self, job_id: JobId, caller: Caller) -> None:
+        job = self._engine.state.jobs.get(job_id)
+        if job is None:
+            raise Refusal(RefusalCode.INVALID_JOB_ID, job_id=job_id)
+        if job.spec.user_id != caller.user_id and not caller.is_operator:
+            raise Refusal(RefusalCode.ACCESS, job_id=job_id)
 
     @_answers_errors
     async def EndAllocation(self, request: Any, context: Any) -> Any:
@@ -320,8 +331,13 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
     async def CreateStep(self, request: Any, context: Any) -> Any:
         caller = self._caller(context)
         step_request = codec.from_proto(StepRequest, request.request)
+        if not request.request_id:
+            raise Refusal(RefusalCode.NOT_SUPPORTED, details=("a step needs a request id",))
+        self._check_owner(step_request.job_id, caller)
         await self._engine.act(CreateStep(step_request, caller, request.request_id))
         record = self._engine.state.requests[request.request_id]
+        if record.job_id != step_request.job_id:
+            raise Refusal(RefusalCode.NOT_SUPPORTED, details=("the request id belongs to another request",))
         return codec.to_proto(self._grant(record.job_id, record.step_id, step_request))
 
     def _grant(self, job_id: JobId, step_id: StepId, request: StepRequest) -> StepGrant:

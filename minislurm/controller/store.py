@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from minislurm.domain.errors import MinislurmError
@@ -83,7 +83,7 @@ class Store:
                 connection.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", list(batch.blobs.items()))
                 connection.executemany("INSERT INTO events VALUES (?, ?)", batch.events)
                 if batch.snapshot is not None:
-                    self._fold(batch.snapshot)
+                    self._fold(batch.snapshot, batch.blobs)
                 connection.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):
@@ -106,13 +106,15 @@ class Store:
                     connection.execute("ROLLBACK")
                 raise
 
-    def _fold(self, snapshot: Snapshot) -> None:
+    def _fold(self, snapshot: Snapshot, wanted: Mapping[str, bytes]) -> None:
+        """`wanted`: scripts that jobs of this very transaction need, though they were unused until then."""
         connection = self._connection
         kept = [(k, i, p) for k, i, p in snapshot.records if p is not None]
         gone = [(k, i) for k, i, p in snapshot.records if p is None]
         connection.executemany("INSERT OR REPLACE INTO records VALUES (?, ?, ?)", kept)
         connection.executemany("DELETE FROM records WHERE kind = ? AND id = ?", gone)
-        connection.executemany("DELETE FROM blobs WHERE hash = ?", [(h,) for h in snapshot.unused_blobs])
+        unused = [(name,) for name in snapshot.unused_blobs if name not in wanted]
+        connection.executemany("DELETE FROM blobs WHERE hash = ?", unused)
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('snapshot_seq', ?)", (snapshot.seq,))
         connection.execute("DELETE FROM events WHERE seq <= ?", (snapshot.seq - self._keep_events,))
 

@@ -1,8 +1,9 @@
 """The process that forks shepherds: small, single-threaded, without gRPC, everything loaded beforehand.
 
-Forking the daemon itself would be unsafe (gRPC has threads) and slow (fork copies page tables). It forks one
-for each descriptor that it gets through the daemon's socket: the shepherd's end of a socket pair, through which
-the daemon then says what to do. It ends when the daemon does; shepherds are its children and become init's then.
+Forking the daemon itself would be unsafe (gRPC has threads) and slow (fork copies page tables). It
+forks one for each descriptor that it gets through the daemon's socket: the shepherd's end of a socket pair,
+through which the daemon then says what to do. It ends when the daemon does; shepherds are its children and
+become init's then.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ _CREDENTIALS = struct.Struct("=iii")
 
 
 class Shepherd:
-    """`connection`: to the daemon, which sends the order for a step and, when that is over, may send another."""
+    """`connection`: to the daemon, which sends the order for a step, and when that is over maybe another."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._poll = select.poll()
@@ -62,6 +62,8 @@ class Shepherd:
         """Returns when there is nothing more to do."""
         while (order := self._next_order()) is not None:
             self._begin(order)
+            # What was said right after the order came with it.
+            self._hear(self._received)
             while not self._advance():
                 for descriptor, events in self._poll.poll(self._timeout_ms()):
                     self._handle(descriptor, events)
@@ -78,9 +80,10 @@ class Shepherd:
                 received = self._channel.receive()
             except (EOFError, OSError):
                 return None
-            for kind, payload in received:
-                # What else comes is for the step before, which is over.
+            for i, (kind, payload) in enumerate(received):
+                # What comes before is for the last step, which is over.
                 if kind == frames.ORDER:
+                    self._received = received[i + 1 :]
                     order: ShepherdOrder = json.loads(payload)
                     return order
         return None
@@ -376,6 +379,9 @@ class Shepherd:
         except (EOFError, OSError):
             self._drop_channel()
             return
+        self._hear(received)
+
+    def _hear(self, received: list[tuple[int, bytes]]) -> None:
         for kind, payload in received:
             assert kind != frames.ORDER, "the step before is not over"
             if kind == frames.INPUT:

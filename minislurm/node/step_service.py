@@ -140,6 +140,8 @@ class _StepStream:
 
     def on_input_taken(self, count: int) -> None:
         self._input_open -= count
+        if not self._done:
+            self._add(0, step_pb2.StepOutput(input_taken=step_pb2.StepInputTaken(count=count)))
         if self._input_open < INPUT_WINDOW:
             self._input_room.set()
 

@@ -98,18 +98,18 @@ class ControllerClient:
                 else:
                     time.sleep(0.05)
 
-    def _stream(self, method: Any, request: Any) -> Iterator[Any]:
+    def _stream(self, method: Any, request: Any, timeout_s: float | None = None) -> Iterator[Any]:
         try:
             # The first message is fetched like a call, so that a controller away is said at once.
-            stream = self._opened(method, request)
+            stream = self._opened(method, request, timeout_s)
             yield from stream
         except grpc.RpcError as error:
             raise status.error_of(error) from None
 
-    def _opened(self, method: Any, request: Any) -> Iterator[Any]:
+    def _opened(self, method: Any, request: Any, timeout_s: float | None) -> Iterator[Any]:
         give_up = time.monotonic() + self._configuration.timers.connect_timeout_s
         while True:
-            stream = method(request, metadata=self._metadata())
+            stream = method(request, timeout=timeout_s, metadata=self._metadata())
             try:
                 first = next(stream, None)
             except grpc.RpcError as error:
@@ -206,7 +206,8 @@ class ControllerClient:
 
     def list_jobs(self, query: JobQuery | None = None) -> list[JobView]:
         views: list[JobView] = []
-        for chunk in self._stream(self._stub.ListJobs, codec.to_proto(query or JobQuery())):
+        timeout_s = self._configuration.timers.call_timeout_s
+        for chunk in self._stream(self._stub.ListJobs, codec.to_proto(query or JobQuery()), timeout_s):
             specs = [codec.from_proto(JobSpec, spec) for spec in chunk.specs]
             for item, index in zip(chunk.jobs, chunk.spec_of, strict=True):
                 views.append(_job_view(item, specs[index]))

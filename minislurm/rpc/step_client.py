@@ -39,6 +39,9 @@ _OPTIONS = [
 
 #: Input that may wait for one node, in pieces of what srun reads at a time.
 _INPUT_PIECES = 4
+#: Bytes of input that may be on their way to a node's tasks, not counting the last piece. The node reads on
+#: up to 256 KiB; beyond, signals would wait behind input that nobody reads.
+_INPUT_WINDOW = 128 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +171,7 @@ class _NodeStream:
         self._handle = handle
         self._signals: deque[step_pb2.StepInput] = deque()
         self._input: deque[step_pb2.StepInput] = deque()
+        self._input_open = 0
         self._something_to_send = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
@@ -193,9 +197,14 @@ class _NodeStream:
                 try:
                     async for output in self._call:
                         started = True
-                        if output.WhichOneof("kind") == "done":
+                        kind = output.WhichOneof("kind")
+                        if kind == "done":
                             await self._handle(NodeFinished(self.node.node))
                             return
+                        if kind == "input_taken":
+                            self._input_open -= output.input_taken.count
+                            self._something_to_send.set()
+                            continue
                         await self._handle(self._event(output))
                 finally:
                     writer.cancel()
@@ -235,12 +244,19 @@ class _NodeStream:
         await self._call.write(self._launch)
         while True:
             await self._something_to_send.wait()
-            while self._signals or self._input:
-                queue = self._signals or self._input
-                message = queue.popleft()
-                self._room.set()
+            while (message := self._next()) is not None:
                 await self._call.write(message)
             self._something_to_send.clear()
+
+    def _next(self) -> step_pb2.StepInput | None:
+        if self._signals:
+            return self._signals.popleft()
+        if self._input and self._input_open < _INPUT_WINDOW:
+            self._room.set()
+            message = self._input.popleft()
+            self._input_open += len(message.stdin.data)
+            return message
+        return None
 
     def _event(self, output: step_pb2.StepOutput) -> StepEvent:
         node = self.node.node

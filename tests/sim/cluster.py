@@ -20,7 +20,6 @@ from minislurm.cluster.effects import (
     EndRun,
     ForgetRun,
     JobChanged,
-    NodeChangedState,
     NodeCommand,
     PrepareRun,
     Schedule,
@@ -163,7 +162,7 @@ class SimCluster:
                 heapq.heappush(
                     self._queue, (effect.time, next(self._count), lambda: self._told(effect.message))
                 )
-            case JobChanged() | NodeChangedState():
+            case JobChanged():
                 pass
             case _:
                 self.send(effect)

@@ -81,18 +81,20 @@ class StepSignal(_message.Message):
     def __init__(self, signal: _Optional[int] = ...) -> None: ...
 
 class StepOutput(_message.Message):
-    __slots__ = ("started", "data", "task_exited", "done", "message")
+    __slots__ = ("started", "data", "task_exited", "done", "message", "input_taken")
     STARTED_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     TASK_EXITED_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    INPUT_TAKEN_FIELD_NUMBER: _ClassVar[int]
     started: StepStarted
     data: StepData
     task_exited: TaskExited
     done: StepDone
     message: StepMessage
-    def __init__(self, started: _Optional[_Union[StepStarted, _Mapping]] = ..., data: _Optional[_Union[StepData, _Mapping]] = ..., task_exited: _Optional[_Union[TaskExited, _Mapping]] = ..., done: _Optional[_Union[StepDone, _Mapping]] = ..., message: _Optional[_Union[StepMessage, _Mapping]] = ...) -> None: ...
+    input_taken: StepInputTaken
+    def __init__(self, started: _Optional[_Union[StepStarted, _Mapping]] = ..., data: _Optional[_Union[StepData, _Mapping]] = ..., task_exited: _Optional[_Union[TaskExited, _Mapping]] = ..., done: _Optional[_Union[StepDone, _Mapping]] = ..., message: _Optional[_Union[StepMessage, _Mapping]] = ..., input_taken: _Optional[_Union[StepInputTaken, _Mapping]] = ...) -> None: ...
 
 class StepStarted(_message.Message):
     __slots__ = ("pids",)
@@ -129,6 +131,12 @@ class StepMessage(_message.Message):
     TEXT_FIELD_NUMBER: _ClassVar[int]
     text: str
     def __init__(self, text: _Optional[str] = ...) -> None: ...
+
+class StepInputTaken(_message.Message):
+    __slots__ = ("count",)
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    def __init__(self, count: _Optional[int] = ...) -> None: ...
 
 class StepDone(_message.Message):
     __slots__ = ()

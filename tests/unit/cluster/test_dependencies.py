@@ -137,6 +137,14 @@ def test_an_unknown_job_counts_as_satisfied(kind: str) -> None:
     assert state_of(cluster, job_id) == "RUNNING"
 
 
+def test_a_job_cannot_wait_for_itself() -> None:
+    """Its id is one that nobody knows yet."""
+    cluster = a_cluster()
+    job_id = submit_after(cluster, after("afterok", 1))
+    cluster.run(1)
+    assert (job_id, state_of(cluster, job_id)) == (1, "RUNNING")
+
+
 @pytest.mark.parametrize("kill", [True, False])
 def test_never_satisfied_with_and_without_kill(kill: bool) -> None:
     cluster = a_cluster()

@@ -13,7 +13,7 @@ from minislurm.domain.ids import NodeName
 from minislurm.domain.states import PartitionState, Reason
 from tests.builders import a_configuration, a_node, a_request, a_spec
 from tests.sim.cluster import OPERATOR, SimCluster
-from tests.unit.cluster.acting import a_cluster, after, refused_submission, running, state_of
+from tests.unit.cluster.acting import a_cluster, refused_submission, running, state_of
 
 
 def with_partition(configuration: Configuration, **changes: object) -> Configuration:
@@ -79,7 +79,6 @@ def with_partition(configuration: Configuration, **changes: object) -> Configura
             "Requested time limit is invalid (missing or exceeds some limit)",
         ),
         ({"begin_time": float("nan")}, (), "Requested operation not supported on this system"),
-        ({"dependencies": (after("afterok", 1),)}, (), "Job dependency problem"),
         ({"request": a_request(tasks=0)}, (), "Node count specification invalid"),
         ({"request": a_request(3, nodes_max=2)}, (), "Node count specification invalid"),
         (

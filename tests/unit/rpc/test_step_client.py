@@ -153,6 +153,34 @@ def test_input_that_nobody_takes_waits_and_is_let_go_at_the_end() -> None:
     asyncio.run(body())
 
 
+def test_a_signal_overtakes_input_that_no_task_reads() -> None:
+    async def play(node: ScriptedNode) -> None:
+        await node.until(lambda: 15 in node.signals)
+        await node.all_end(signal=15)
+
+    async def body() -> ScriptedNode:
+        node = ScriptedNode(play)
+        node.takes_input = False
+        async with _Run([node]) as run:
+            finished = asyncio.ensure_future(run.finish())
+            feeding = asyncio.ensure_future(_feed(run.client, 100))
+            while len(node.input) < 128 * 1024:
+                await asyncio.sleep(0.01)
+            run.client.signal(15)
+            await finished
+            await asyncio.wait_for(feeding, 5)
+        return node
+
+    node = asyncio.run(body())
+    assert len(node.input) < 256 * 1024  # what a node takes before it stops reading
+    assert node.signals == [15]
+
+
+async def _feed(client: StepClient, pieces: int) -> None:
+    for _ in range(pieces):
+        await client.send_input(b"x" * 65536)
+
+
 def test_a_signal_reaches_every_node() -> None:
     async def play(node: ScriptedNode) -> None:
         await node.until(lambda: 10 in node.signals)

@@ -1,0 +1,82 @@
+"""Random histories of a simulated cluster, and their journals in a real store."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from minislurm.cluster.apply import apply
+from minislurm.cluster.messages import PurgeDue, UpdatePartition
+from minislurm.cluster.state import ClusterState
+from minislurm.controller.journal_format import decode
+from minislurm.controller.records import changed_records
+from minislurm.controller.store import Batch, Store
+from minislurm.domain.errors import Refusal
+from minislurm.domain.job import Dependency, DependencyKind
+from minislurm.domain.states import PartitionState
+from tests.builders import a_configuration, a_request
+from tests.sim.cluster import OPERATOR, SimCluster
+from tests.unit.cluster.acting import cancel, hold, operate, requeue, update
+
+
+def a_history(seed: int, steps: int = 60) -> SimCluster:
+    chance = random.Random(seed)
+    configuration = a_configuration(4, cpus=4, gpus=2, racks=2)
+    timers = replace(configuration.timers, min_job_age_s=20.0, prepare_timeout_s=5.0, request_memory_s=50.0)
+    cluster = SimCluster(replace(configuration, timers=timers), duration_of=lambda job: 3.0 + job.id % 7)
+    for _ in range(steps):
+        number = chance.randint(1, 25)
+        node = f"n{chance.randint(1, 4)}"
+        match chance.randint(0, 11):
+            case 0 | 1 | 2:
+                _submit(cluster, chance)
+            case 3:
+                cancel(cluster, number, by=OPERATOR)
+            case 4:
+                hold(cluster, number, by=OPERATOR)
+            case 5:
+                requeue(cluster, number, by=OPERATOR, hold=chance.random() < 0.3)
+            case 6:
+                update(cluster, number, by=OPERATOR, comment=f"c{number}", time_limit_s=30.0)
+            case 7:
+                cluster.kill_node(node)
+                cluster.declare_lost(node)
+            case 8:
+                cluster.register(node)
+            case 9:
+                operate(cluster, node, chance.choice(["DRAIN", "RESUME"]), "why")
+            case 10:
+                cluster.tell(PurgeDue())
+                state = chance.choice(list(PartitionState))
+                cluster.tell(UpdatePartition("batch", OPERATOR, state))
+            case _:
+                cluster.run(chance.random() * 15)
+    return cluster
+
+
+def _submit(cluster: SimCluster, chance: random.Random) -> None:
+    kinds = [None, *DependencyKind]
+    kind = chance.choice(kinds)
+    dependencies = () if kind is None else (Dependency(kind, chance.choice(list(cluster.state.jobs) or [1])),)
+    try:
+        cluster.submit(
+            name=chance.choice("ab"),
+            request=a_request(chance.randint(1, 3), gpus_per_node=chance.randint(0, 2)),
+            dependencies=dependencies,
+            array_tasks=tuple(range(chance.choice([0, 0, 3]))),
+            script_hash=chance.choice(["s1", "s2"]),
+            is_batch=chance.random() < 0.9,
+        )
+    except Refusal:
+        pass
+
+
+def write(cluster: SimCluster, store: Store, folds: set[int]) -> None:
+    """Each event a transaction; with those in `folds` the journal is folded into the snapshot."""
+    state = ClusterState()
+    for seq, payload in enumerate(cluster.journal, 1):
+        apply(state, decode(payload))
+        batch = Batch(events=[(seq, payload)])
+        if seq in folds:
+            batch.snapshot = changed_records(state, seq, [])
+        store.write(batch)

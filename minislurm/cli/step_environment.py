@@ -13,7 +13,7 @@ from minislurm.domain.views import StepGrant
 #: Of an outer job or step, and wrong in this one unless they are set anew.
 _OF_ANOTHER = (
     "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS", "SLURM_TASK_PID", "SLURM_NTASKS_PER_NODE",
-    "SLURM_CPUS_PER_TASK", "SLURMD_NODENAME", "SLURM_STEP_GPUS", "SLURM_CPUS_ON_NODE", "SLURM_GPUS_ON_NODE",
+    "SLURMD_NODENAME", "SLURM_STEP_GPUS", "SLURM_CPUS_ON_NODE", "SLURM_GPUS_ON_NODE",
 )  # fmt: skip
 
 

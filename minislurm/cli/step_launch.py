@@ -8,6 +8,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from minislurm.cli.application import print_line
+from minislurm.cli.connection import connect
 from minislurm.cli.job_environment import exported_environment
 from minislurm.cli.step_environment import Launcher, step_environment
 from minislurm.cli.step_exit import StepExit
@@ -15,9 +16,9 @@ from minislurm.cli.step_files import StreamPlan, plan_stream
 from minislurm.cli.step_io import StreamWriter, TaskOutputs
 from minislurm.cli.step_run import StepInput, StepRun, StepSettings, open_output
 from minislurm.domain.configuration import Configuration
-from minislurm.domain.errors import UsageError
+from minislurm.domain.errors import MinislurmError, RefusalCode, UsageError
 from minislurm.domain.filenames import FilenameFields
-from minislurm.domain.views import StepGrant
+from minislurm.domain.views import JobTarget, StepGrant
 
 if TYPE_CHECKING:
     from minislurm.cli.allocation import Allocation
@@ -82,6 +83,7 @@ class _Launch:
                 self._input(into),
                 self._settings(),
                 standard_error=standard_error,
+                end_step=self._end_step,
             )
             if allocation is not None:
                 loop = asyncio.get_running_loop()
@@ -91,6 +93,19 @@ class _Launch:
 
                 allocation.when_ended(job_is_ending)
             return await step.run()
+
+    async def _end_step(self) -> bool:
+        return await asyncio.get_running_loop().run_in_executor(None, self._ask_for_the_end)
+
+    def _ask_for_the_end(self) -> bool:
+        """True: the controller has ended the step, or is ending the job."""
+        target = JobTarget(self._grant.job_id, step_id=self._grant.step_id)
+        try:
+            with connect() as client:
+                outcome = client.cancel([target])[0]
+        except MinislurmError:
+            return False
+        return outcome.refusal is None or outcome.refusal.code is RefusalCode.TRY_LATER
 
     def _plan(self, text: str) -> StreamPlan:
         return plan_stream(text, self._names, self._work_dir, self._task_count)

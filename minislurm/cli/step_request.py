@@ -40,7 +40,8 @@ def step_request(
         nodes=nodes,
         tasks=tasks,
         tasks_per_node=tasks_per_node,
-        cpus_per_task=values.cpus_per_task,
+        # The job's SLURM_CPUS_PER_TASK, which srun inherits, sized the job and does not size its steps.
+        cpus_per_task=values.given.cpus_per_task,
         node_list=node_list,
         excluded_nodes=node_names(values.exclude),
         time_limit_s=values.given.time or None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,8 +60,11 @@ class StepRun:
         settings: StepSettings,
         *,
         standard_error: StreamWriter | None = None,
+        end_step: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
+        """`end_step` asks the controller to end the step; False: it cannot be asked."""
         self._grant = grant
+        self._end_step = end_step
         self._launch = launch
         self._output = output
         self._errors = errors
@@ -253,9 +256,16 @@ class StepRun:
             self._say_states()
 
     def _told_to_end(self) -> None:
+        """The controller kills the step, unless the whole job is ending: then srun was told because
+        everything in it was, and the tasks have the same time to save their work as everybody."""
         self.inform("forcing job termination")
-        self._abort()
-        self._kill()
+        if not self._aborted:
+            self._abort()
+            self._ending = asyncio.ensure_future(self._end_by_controller())
+
+    async def _end_by_controller(self) -> None:
+        if self._end_step is None or not await self._end_step():
+            self._kill()
 
     def _say_launch(self) -> None:
         if self._settings.verbosity:

@@ -10,7 +10,9 @@ from minislurm.cluster.queue import ClassKey, QueueClass
 from minislurm.cluster.runs import array_slots
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import Bitmap, JobId
+from minislurm.domain.job import Job
 from minislurm.domain.node import Node
+from minislurm.domain.states import JobState
 from minislurm.scheduling.model import (
     NodeAvailability,
     QueuedJob,
@@ -25,7 +27,7 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
     return Snapshot(
         now=now,
         nodes=[_availability(node) for node in state.nodes.values()],
-        running=[_running(state, job_id) for job_id in state.active],
+        running=[_running(state.jobs[job_id], now) for job_id in state.active],
         classes=[
             _class(state, key, queued)
             for key, queued in state.queue.classes.items()
@@ -54,9 +56,13 @@ def _availability(node: Node) -> NodeAvailability:
     )
 
 
-def _running(state: ClusterState, job_id: JobId) -> RunningJob:
-    job = state.jobs[job_id]
-    return RunningJob(job_id, job.expected_end_time, job.allocation)
+def _running(job: Job, now: float) -> RunningJob:
+    if job.state is not JobState.COMPLETING:
+        return RunningJob(job.id, job.expected_end_time, job.allocation)
+    # Nodes that have let go are free already: counted twice, they would seem to have room beside a head.
+    # The others are about to let go.
+    held = tuple(part for part in job.allocation if part.node in job.open_nodes)
+    return RunningJob(job.id, min(job.expected_end_time, now), held)
 
 
 def _class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestClass:

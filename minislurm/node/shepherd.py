@@ -44,6 +44,8 @@ KILL_INTERVAL_S = 0.02
 MAXIMUM_KILL_INTERVAL_S = 1.0
 #: Output that srun has not fetched so long after the step ended is given up.
 LINGER_S = 30.0
+#: The start is told together with the end, if that comes so soon: half the messages for very short jobs.
+START_DELAY_S = 0.004
 #: struct ucred: pid, uid, gid.
 _CREDENTIALS = struct.Struct("=iii")
 
@@ -57,6 +59,7 @@ class Shepherd:
         self._open_wakeup()
         self._open_listener()
         self._set_channel(connection)
+        self._start_ticks = start_time(os.getpid())
 
     def run(self) -> None:
         """Returns when there is nothing more to do."""
@@ -70,7 +73,8 @@ class Shepherd:
             self._close()
             if self._forgotten or not self._relay.is_empty:
                 return  # with what nobody has fetched
-            self._tell({"free": True})
+            if not self._is_batch:  # otherwise it was said with the end
+                self._tell({"free": True})
 
     def _next_order(self) -> ShepherdOrder | None:
         """None when the daemon has no more use for this process."""
@@ -99,6 +103,9 @@ class Shepherd:
         self._streams = TaskStreams(self._poll, self._relay)
         self._error_fd = -1
         self._start_time = 0.0
+        #: What the daemon has not yet been told of the start, and when it must be (monotonic).
+        self._started: dict[str, Any] | None = None
+        self._tell_start_time = float("inf")
         self._end: dict[str, Any] | None = None
         self._childless = True
         self._clean = False
@@ -145,7 +152,7 @@ class Shepherd:
         self._status = spool.open_status(f"{self._order['directory']}/{self._order['prefix']}{spool.STATUS}")
         state = {
             "pid": os.getpid(),
-            "start_ticks": start_time(os.getpid()),
+            "start_ticks": self._start_ticks,
             "socket": self._socket_name,
             "cgroup": self._order["cgroup"],
         }
@@ -173,7 +180,8 @@ class Shepherd:
         pids = [task.pid for task in self._tasks]
         if not self._is_batch:
             self._relay.post({"started": pids})
-        self._tell({"started": {"pids": pids, "time": self._start_time}})
+        self._started = {"pids": pids, "time": self._start_time}
+        self._tell_start_time = time.monotonic() + START_DELAY_S
 
     def _open_files(self, files: Files) -> str:
         """The directory that the tasks start in. Raises LaunchError."""
@@ -218,7 +226,7 @@ class Shepherd:
     # --- the loop ----------------------------------------------------------------------------------------
 
     def _timeout_ms(self) -> int | None:
-        until = min(self._kill_time, self._linger_until)
+        until = min(self._kill_time, self._linger_until, self._tell_start_time)
         if until == float("inf"):
             return None
         return max(0, int((until - time.monotonic()) * 1000) + 1)
@@ -240,6 +248,8 @@ class Shepherd:
         self._reap()
         if self._end is None and all(task.exited for task in self._tasks):
             self._record_end(0, "")
+        elif time.monotonic() >= self._tell_start_time:
+            self._tell({"started": self._take_started()})
         if time.monotonic() >= self._kill_time and not (self._childless and self._clean):
             self._kill_again()
         if self._end is not None and not self._clean:
@@ -281,9 +291,15 @@ class Shepherd:
         spool.write_status(self._status, self._end)
         if self._childless and self._tracker.remove():
             self._set_clean()
-        self._tell({"ended": self._end, "clean": self._clean})
+        free = self._is_batch and self._clean
+        self._tell({"started": self._take_started(), "ended": self._end, "clean": self._clean, "free": free})
         if not self._clean and self._kill_time == float("inf"):
             self._kill_again()
+
+    def _take_started(self) -> dict[str, Any] | None:
+        started, self._started = self._started, None
+        self._tell_start_time = float("inf")
+        return started
 
     def _kill_again(self) -> None:
         self._tracker.kill()
@@ -294,7 +310,7 @@ class Shepherd:
         self._reap()
         if self._childless and self._tracker.remove():
             self._set_clean()
-            self._tell({"clean": time.time()})
+            self._tell({"clean": True, "free": self._is_batch})
 
     def _set_clean(self) -> None:
         self._clean = True
@@ -360,6 +376,7 @@ class Shepherd:
             connection.close()
             return
         self._set_channel(connection)
+        self._take_started()
         pids = [task.pid for task in self._tasks]
         self._tell(
             {

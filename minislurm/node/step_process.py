@@ -99,20 +99,20 @@ class StepProcess:
     def on_control(self, message: dict[str, Any]) -> None:
         if "srun" in message:
             self._on_srun(message["srun"])
-        elif "started" in message:
+        elif "started" in message and message["started"] is not None:
             self.begun = True
             self.pids = message["started"]["pids"]
             self._on_event(StepStarted(self.key, self.step_id, message["started"]["time"]))
-        elif "hello" in message:
+        if "hello" in message:
             self._on_hello(message)
         elif "ended" in message:
             self._on_ended(message)
         elif "clean" in message:
             self._on_clean()
-        elif "free" in message:
-            self._on_free(self, self._link)
         elif "input_taken" in message and self.listener is not None:
             self.listener.on_input_taken(message["input_taken"])
+        if message.get("free"):
+            self._on_free(self, self._link)
 
     def on_output(self, payload: bytes) -> None:
         number, task, flags = frames.OUTPUT_HEADER.unpack_from(payload)

@@ -113,12 +113,12 @@ class Files:
 
 
 def must_become_user(order: ShepherdOrder) -> bool:
-    return os.geteuid() == 0 and order["user_id"] != 0
+    return os.geteuid() == 0 and (order["user_id"], order["group_id"]) != (0, os.getegid())
 
 
 def prepare_groups(order: ShepherdOrder) -> None:
-    """Gives this process the user's groups (it stays root otherwise)."""
-    if os.geteuid() != 0:
+    """Gives this process the user's groups (it stays root otherwise). Root's jobs have the daemon's."""
+    if not must_become_user(order):
         return
     try:
         os.initgroups(order["user_name"], order["group_id"])
@@ -165,7 +165,7 @@ def _become(order: ShepherdOrder, task: Task, work_dir: str, group_descriptor: i
     # Python ignores these two, and what is ignored stays ignored in the program.
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
-    if os.getuid() == 0:
+    if must_become_user(order):
         os.setresgid(order["group_id"], order["group_id"], order["group_id"])
         os.setresuid(order["user_id"], order["user_id"], order["user_id"])
     os.umask(order["umask"])

@@ -68,7 +68,7 @@ TOO_MUCH_MEMORY = (
         (["nosuch.sh"], "sbatch: error: Unable to open file nosuch.sh\n", 1),
         (
             ["--bogus", "--wrap", "true"],
-            'sbatch: unrecognized option \'--bogus\'\nTry "sbatch --help" for more information\n',
+            "sbatch: unrecognized option '--bogus'\nTry \"sbatch --help\" for more information\n",
             255,
         ),
         (
@@ -121,12 +121,12 @@ TOO_MUCH_MEMORY = (
             "sbatch: error: Script arguments not permitted with --wrap option\n",
             1,
         ),
-        (["--burst-buffer=x", "--wrap", "true"], "sbatch: error: --burst-buffer", 1),
+        (["--licenses=x", "--wrap", "true"], "sbatch: error: --licenses is not supported by minislurm\n", 1),
     ],
 )
 def test_refused_submissions(cluster: Daemons, words: list[str], stderr: str, code: int) -> None:
     done = cluster.run("sbatch", *words)
-    assert done.stderr.startswith(stderr) if stderr.endswith("r") else done.stderr == stderr
+    assert done.stderr == stderr
     assert done.returncode == code
     assert done.stdout == ""
 
@@ -183,7 +183,9 @@ def test_script_from_file_stdin_and_wrap(cluster: Daemons) -> None:
     path = cluster.script('#SBATCH -J "my job" -o out.%j --comment=\'a b\'\necho "$@" $SLURM_JOB_NAME\n')
     first = cluster.sbatch(path, "one", "two words")
     second = int(
-        cluster.command("sbatch", "--parsable", stdin="#!/bin/sh\n#SBATCH -o %x-%u.log -J piped\necho stdin\n")
+        cluster.command(
+            "sbatch", "--parsable", stdin="#!/bin/sh\n#SBATCH -o %x-%u.log -J piped\necho stdin\n"
+        )
     )
     for job in (first, second):
         cluster.wait_state(job, "COMPLETED")
@@ -204,7 +206,16 @@ def test_output_files_are_private_unless_said_otherwise(cluster: Daemons) -> Non
 
 def test_environment_of_a_batch_script(cluster: Daemons) -> None:
     job = cluster.sbatch(
-        "-N2", "-n4", "-c2", "--gres=gpu:2", "-J", "envjob", "-o", "env", "--wrap", "env -0 | tr '\\n\\0' ' \\n'"
+        "-N2",
+        "-n4",
+        "-c2",
+        "--gres=gpu:2",
+        "-J",
+        "envjob",
+        "-o",
+        "env",
+        "--wrap",
+        "env -0 | tr '\\n\\0' ' \\n'",
     )
     cluster.wait_state(job, "COMPLETED")
     found = dict(line.split("=", 1) for line in cluster.read("env").splitlines() if "=" in line)
@@ -236,7 +247,9 @@ def test_environment_of_a_batch_script(cluster: Daemons) -> None:
 
 
 def test_array_with_a_limit(cluster: Daemons) -> None:
-    job = cluster.sbatch("--array=0-9%2", "-o", "%A_%a.out", "--wrap", "echo $SLURM_ARRAY_TASK_ID; sleep 0.05")
+    job = cluster.sbatch(
+        "--array=0-9%2", "-o", "%A_%a.out", "--wrap", "echo $SLURM_ARRAY_TASK_ID; sleep 0.05"
+    )
     seen: set[int] = set()
 
     def running_at_most_two() -> bool:
@@ -252,7 +265,9 @@ def test_array_with_a_limit(cluster: Daemons) -> None:
 def test_pending_array_in_the_queue(cluster: Daemons) -> None:
     job = cluster.sbatch("--array=1-5,9%2", "--hold", "--wrap", "true")
     assert f"{job}_[1-5,9%2]" in cluster.command("squeue")
-    assert cluster.command("squeue", "-h", "-r", "-o", "%i").split() == [f"{job}_{i}" for i in (1, 2, 3, 4, 5, 9)]
+    assert cluster.command("squeue", "-h", "-r", "-o", "%i").split() == [
+        f"{job}_{i}" for i in (1, 2, 3, 4, 5, 9)
+    ]
     cluster.command("scancel", f"{job}_[2-3]")
     assert f"{job}_[1,4-5,9%2]" in cluster.command("squeue", "-h", "-o", "%i")
 
@@ -286,7 +301,8 @@ def test_test_only_says_when_and_keeps_nothing(cluster: Daemons) -> None:
     done = cluster.run("sbatch", "--test-only", "-N2", "--wrap", "true")
     assert done.returncode == 0
     assert re.fullmatch(
-        r"sbatch: Job \d+ to start at \S+ using 2 processors on nodes n\[1-2\] in partition batch\n", done.stderr
+        r"sbatch: Job \d+ to start at \S+ using 2 processors on nodes n\[1-2\] in partition batch\n",
+        done.stderr,
     )
     assert not cluster.jobs(ended=False)
 
@@ -315,7 +331,7 @@ def test_signals_by_scancel(cluster: Daemons) -> None:
     assert cluster.state(job) == "RUNNING"
     (cluster.work / "gate").touch()
     cluster.wait_state(job, "COMPLETED")
-    assert sorted(cluster.read("out").split()) == ["shell", "task"]
+    assert {"shell", "task"} <= set(cluster.read("out").split("\n"))
 
 
 def test_requeue_from_inside(cluster: Daemons) -> None:
@@ -343,6 +359,19 @@ def test_cancel_runs_traps_and_stays_cancelled(cluster: Daemons) -> None:
     output = cluster.read("out")
     assert "trapped" in output
     assert re.search(rf"\*\*\* JOB {job} ON n\d CANCELLED AT \S+ \*\*\*", output)
+
+
+def test_cancel_gives_the_tasks_of_a_step_their_time(cluster: Daemons) -> None:
+    """srun is told to end with the rest of the job, and must not kill what is saving its work."""
+    (cluster.work / "task.sh").write_text(
+        "trap 'echo term >> log; for i in 1 2 3 4; do sleep 0.1; echo tick >> log; done; exit 0' TERM\n"
+        "touch ready; while :; do sleep 0.05; done\n"
+    )
+    job = cluster.sbatch("-o", "out", cluster.script("srun -n1 bash task.sh\n"))
+    cluster.wait(lambda: (cluster.work / "ready").exists(), "the step runs")
+    cluster.command("scancel", str(job))
+    cluster.wait_state(job, "CANCELLED")
+    assert cluster.read("log").split() == ["term"] + 4 * ["tick"]
 
 
 def test_gangs_are_whole_and_on_the_fewest_racks(cluster: Daemons) -> None:
@@ -400,6 +429,20 @@ def test_srun_in_an_allocation(cluster: Daemons) -> None:
     assert output.count("hello\n") == 2
     assert [line for line in output.splitlines() if line.startswith("rc")] == ["rc 3", "rc 137", "rc 2"]
     assert "execve(): /no/such/program: No such file or directory" in output
+
+
+def test_step_layout_is_that_of_a_real_slurm(cluster: Daemons) -> None:
+    job = cluster.sbatch(
+        "-N2",
+        "-n4",
+        "-c2",
+        "-o",
+        "out",
+        "--wrap",
+        "srun -l sh -c 'echo $SLURM_STEP_TASKS_PER_NODE $SLURM_CPUS_PER_TASK'",
+    )
+    cluster.wait_state(job, "COMPLETED")
+    assert sorted(cluster.read("out").splitlines()) == [f"{i}: 2(x2) 2" for i in range(4)]
 
 
 def test_srun_outside_allocates_and_lets_go(cluster: Daemons) -> None:

@@ -26,7 +26,9 @@ USER = Caller(1000)
 OTHER = Caller(1001)
 
 
-def a_cluster(nodes: int = 2, *, cpus: int = 8, seconds: float = 10.0, gpus: int = 0, **timers: Any) -> SimCluster:
+def a_cluster(
+    nodes: int = 2, *, cpus: int = 8, seconds: float = 10.0, gpus: int = 0, **timers: Any
+) -> SimCluster:
     """Scripts run for as long as the job's name says (``30``), else for `seconds`."""
     configuration = a_configuration(nodes, cpus=cpus, gpus=gpus)
     configuration = replace(configuration, timers=replace(configuration.timers, **timers))

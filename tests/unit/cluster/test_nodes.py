@@ -213,9 +213,7 @@ def test_prepare_is_said_again_to_a_node_that_missed_it() -> None:
     job_id = cluster.submit(request=a_request(2), name="50")
     cluster.run(1)
     transaction = cluster.tell(RegisterNode(N2, facts(), ()))
-    assert [(e.node, e.job_id) for e in transaction.effects if isinstance(e, PrepareRun)] == [
-        ("n2", job_id)
-    ]
+    assert [(e.node, e.job_id) for e in transaction.effects if isinstance(e, PrepareRun)] == [("n2", job_id)]
 
 
 def test_start_is_said_again_to_a_node_that_missed_it() -> None:

@@ -36,9 +36,7 @@ def a_gang(cluster: SimCluster, *, name: str = "50", **changes: object) -> JobId
     return job_id
 
 
-def report(
-    cluster: SimCluster, node: str, phase: str, job_id: int, run: int = 1, **values: object
-) -> int:
+def report(cluster: SimCluster, node: str, phase: str, job_id: int, run: int = 1, **values: object) -> int:
     """How many events it led to."""
     said = RunReport(JobId(job_id), RunNumber(run), phase, **values)  # type: ignore[arg-type]
     return len(cluster.tell(NodeReport(NodeName(node), said)).events)

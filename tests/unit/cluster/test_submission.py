@@ -90,9 +90,7 @@ def with_partition(configuration: Configuration, **changes: object) -> Configura
         ({"nice": -1}, (), "Access/permission denied"),
     ],
 )
-def test_refused_as_slurm_does(
-    changes: dict[str, object], details: tuple[str, ...], message: str
-) -> None:
+def test_refused_as_slurm_does(changes: dict[str, object], details: tuple[str, ...], message: str) -> None:
     cluster = a_cluster(2, gpus=2)
     events = len(cluster.journal)
     refusal = refused_submission(cluster, **changes)

@@ -58,6 +58,12 @@ class ScriptedNode:
         async with self._news:
             await asyncio.wait_for(self._news.wait_for(condition), 10)
 
+    async def receive(self, signal: int) -> None:
+        """As from the controller, not from srun."""
+        async with self._news:
+            self.signals.append(signal)
+            self._news.notify_all()
+
     async def break_off(self) -> None:
         """The stream ends with an error, as if the daemon had died."""
         import grpc

@@ -144,19 +144,25 @@ def forward_input(
     Reads no further than the tasks take. A thread that waits in read() does not keep srun from leaving.
     """
     loop = asyncio.get_running_loop()
+    passed_on = threading.Semaphore(0)
+
+    def pass_on(data: bytes) -> None:
+        passing = asyncio.ensure_future(send(data) if data else end())
+        passing.add_done_callback(lambda _: passed_on.release())
 
     def read() -> None:
-        try:
-            while True:
-                try:
-                    data = os.read(descriptor, _READ_SIZE)
-                except OSError:  # closed, or a terminal that is gone: as its end
-                    data = b""
-                asyncio.run_coroutine_threadsafe(_as_coroutine(send(data) if data else end()), loop).result()
-                if not data:
-                    return
-        except (RuntimeError, asyncio.CancelledError):
-            pass  # the loop has ended: the step is over
+        while True:
+            try:
+                data = os.read(descriptor, _READ_SIZE)
+            except OSError:  # closed, or a terminal that is gone: as its end
+                data = b""
+            try:
+                loop.call_soon_threadsafe(pass_on, data)
+            except RuntimeError:
+                return  # the loop has ended: the step is over
+            if not data:
+                return
+            passed_on.acquire()
 
     threading.Thread(target=read, name="input", daemon=True).start()
 
@@ -164,7 +170,3 @@ def forward_input(
 def _settle(ready: asyncio.Future[None]) -> None:
     if not ready.done():
         ready.set_result(None)
-
-
-async def _as_coroutine(awaitable: Awaitable[None]) -> None:
-    await awaitable

@@ -40,12 +40,18 @@ def step_request(
         nodes=nodes,
         tasks=tasks,
         tasks_per_node=tasks_per_node,
-        # The job's SLURM_CPUS_PER_TASK, which srun inherits, sized the job and does not size its steps.
-        cpus_per_task=values.given.cpus_per_task,
+        cpus_per_task=_cpus_per_task(values),
         node_list=node_list,
         excluded_nodes=node_names(values.exclude),
         time_limit_s=values.given.time or None,
     )
+
+
+def _cpus_per_task(values: StepOptions) -> int | None:
+    """The job's SLURM_CPUS_PER_TASK, which srun inherits, sized the job and does not size its steps."""
+    if values.given.cpus_per_task is None and "SRUN_CPUS_PER_TASK" not in os.environ:
+        return None
+    return values.cpus_per_task
 
 
 def whole_job(job: Job, values: StepOptions, program: str) -> StepRequest:

@@ -25,7 +25,11 @@ class Cgroups:
         return f"{self.base}/job_{key.job_id}_{key.run}"
 
     def make_run(self, key: RunKey) -> None:
-        _make(self.run_group(key))
+        try:
+            _make(self.run_group(key))
+        except FileNotFoundError:  # somebody tidied up while nothing ran
+            _make(self.base)
+            _make(self.run_group(key))
 
     def make_step(self, key: RunKey, name: str) -> str:
         """The step's group, ready for processes. Raises OSError."""
@@ -33,7 +37,7 @@ class Cgroups:
         try:
             os.mkdir(path)
         except FileNotFoundError:
-            _make(self.run_group(key))
+            self.make_run(key)
             os.mkdir(path)
         except FileExistsError:
             pass

@@ -38,8 +38,11 @@ from minislurm.node.messages import (
     PrepareRun,
     RemoveRun,
     Report,
+    RunCleaned,
     RunFinished,
     RunKey,
+    RunPrepared,
+    RunStarted,
     SaveRun,
     SignalStep,
     StepClean,
@@ -139,12 +142,15 @@ class Daemon:
                 self._report(action)
 
     def _report(self, report: Report) -> None:
-        log.info("%s %s", type(report).__name__, _summary(report))
+        # One line for each run where all is well.
+        level = logging.DEBUG if isinstance(report, (RunPrepared, RunStarted, RunCleaned)) else logging.INFO
+        if log.isEnabledFor(level):
+            log.log(level, "%s %s", type(report).__name__, _summary(report))
         if self.link is None:
             return
         if isinstance(report, StepEnded):
             key, step_id = report.key, report.step_id
-            self.link.report(wire.report(report), lambda: self._files.remove_step(key, step_id))
+            self.link.report(wire.report(report), lambda: self._files.step_reported(key, step_id))
         else:
             self.link.report(wire.report(report))
 
@@ -197,8 +203,8 @@ class Daemon:
         try:
             self._files.save(action.key, action.phase)
         except OSError as error:
-            # Without it a restarted daemon would launch again, or not know the exit: better to stop here.
-            raise SystemExit(f"minislurmd: cannot write the spool directory: {error}") from error
+            # The shepherd's own line says that it runs; the controller says again what it wants ended.
+            log.error("run %s: its phase is not on disk: %s", action.key, error)
 
     def _finish(self, key: RunKey) -> None:
         self._environments.pop(key, None)
@@ -260,7 +266,7 @@ class Daemon:
         cgroup = ""
         if self._cgroups is not None:
             cgroup = self._cgroups.make_step(key, step_name(step_id))
-        return Where(self._files.path(key), cgroup)
+        return Where(self._files.log_path(key), cgroup)
 
     def _launch(self, key: RunKey, step_id: StepId, order: ShepherdOrder) -> StepProcess:
         self._orders[key, step_id] = order
@@ -363,7 +369,6 @@ class Daemon:
 
     def adopt(self) -> None:
         """Takes over what an earlier daemon left; before the first registration."""
-        self._files.begin_boot()
         for run in self._files.find():
             record = run.record
             self.core.restore(record)
@@ -404,7 +409,12 @@ class Daemon:
         until = time.monotonic() + ADOPTION_WAIT_S
         while self._files.step_state(key, step_id) is None and time.monotonic() < until:
             await asyncio.sleep(0.02)
-        if not self._reconnect(key, step_id):
+        if self._files.step_state(key, step_id) is None:
+            # It never began, and nobody was told that it would: PREPARE comes again.
+            log.warning("run %s: the last daemon ended while launching it", key)
+            del self.core.runs[key]
+            self._remove(key)
+        elif not self._reconnect(key, step_id):
             await self._bury(key, step_id)
 
     async def settle(self) -> None:
@@ -421,7 +431,7 @@ class Daemon:
         for process in self.steps.values():
             process.close()
         self._pool.close()
-        if self._cgroups is not None and not self.core.runs:
+        if self._cgroups is not None:
             self._cgroups.remove()
 
 

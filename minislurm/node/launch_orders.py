@@ -13,7 +13,6 @@ from minislurm.node.environment import (
     StepShape,
     batch_environment,
     entries,
-    step_name,
     task_environments,
 )
 from minislurm.node.messages import Prepare
@@ -25,9 +24,9 @@ _KEEPING_CAUSES = ("preempt", "node_fail")
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The run's spool directory, the step's control group ("" for none)."""
+    """The spool's log, the step's control group ("" for none)."""
 
-    directory: str
+    log: str
     cgroup: str
 
 
@@ -77,7 +76,6 @@ def step_order(prepare: Prepare, request: StepRequest, place: Place, where: Wher
     shared, own = task_environments(request.environment, prepare, shape, place)
     order = _order(prepare, place, where)
     order["step_id"] = shape.step_id
-    order["prefix"] = step_name(shape.step_id)
     order["arguments"] = list(request.arguments)
     order["environment"] = entries(shared)
     order["work_dir"] = request.work_dir
@@ -116,8 +114,7 @@ def _order(prepare: Prepare, place: Place, where: Where) -> ShepherdOrder:
         "run": prepare.key.run,
         "step_id": BATCH_STEP,
         "node": place.node,
-        "directory": where.directory,
-        "prefix": step_name(BATCH_STEP),
+        "log": where.log,
         "user_id": spec.user_id,
         "group_id": spec.group_id,
         "user_name": spec.user_name,

@@ -22,9 +22,8 @@ class ShepherdOrder(TypedDict):
     #: -1: the batch script.
     step_id: int
     node: str
-    #: The run's spool directory, and what this step's files in it begin with.
-    directory: str
-    prefix: str
+    #: The spool's log (spool.py).
+    log: str
     user_id: int
     group_id: int
     user_name: str

@@ -1,39 +1,50 @@
-"""Runs on disk: what a daemon that is restarted needs to know of them (names: spool.py)."""
+"""Runs on disk: what a daemon that is restarted needs to know of them (names and lines: spool.py)."""
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import logging
 import os
 import shutil
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import Any
 
 from minislurm.domain.errors import ConfigurationError
 from minislurm.domain.ids import BATCH_STEP, JobId, RunNumber, StepId
 from minislurm.node import spool
 from minislurm.node.core import RunRecord
-from minislurm.node.environment import step_name
 from minislurm.node.messages import Exit, Phase, RunKey
 from minislurm.node.wire import prepare
 from minislurm.rpc.gen import node_pb2
 
 log = logging.getLogger(__name__)
 
-_NAME_OF_PHASE = {
-    Phase.RUNNING: "running.pb",
-    Phase.PREPARED: "prepared.pb",
-    Phase.CLEAN: "clean.pb",
-}
+#: A log of this size is followed by another; it goes when the last of its runs is forgotten.
+LOG_LIMIT = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class FoundRun:
-    """A run that an earlier daemon left. `steps`: those with files of a shepherd."""
+    """A run that an earlier daemon left. `steps`: those whose end the controller may not know."""
 
     record: RunRecord
     environment: tuple[bytes, ...]
     steps: tuple[StepId, ...]
+
+
+@dataclass(slots=True)
+class _Lines:
+    """What the logs say of one run."""
+
+    log: int
+    prepare: str
+    phase: Phase = Phase.PREPARED
+    time: float = 0.0
+    states: dict[StepId, dict[str, Any]] = field(default_factory=dict)
+    ends: dict[StepId, dict[str, Any]] = field(default_factory=dict)
+    reported: set[StepId] = field(default_factory=set)
 
 
 class RunFiles:
@@ -45,14 +56,21 @@ class RunFiles:
             os.makedirs(f"{self.directory}/runs", mode=0o755, exist_ok=True)
             self._lock = os.open(f"{self.directory}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._logs = self._existing_logs()
+            self._current = max(self._logs, default=0) + 1
+            self._logs[self._current] = set()
+            self._descriptor = spool.open_log(self._log_path(self._current))
         except BlockingIOError as error:
             raise ConfigurationError(
                 f"{self.directory}: another minislurmd uses this spool directory"
             ) from error
         except OSError as error:
             raise ConfigurationError(f"node.spool_dir = {directory}: {error.strerror}") from error
+        self._size = 0
+        self._log_of: dict[RunKey, int] = {}
 
     def close(self) -> None:
+        os.close(self._descriptor)
         os.close(self._lock)
 
     def path(self, key: RunKey) -> str:
@@ -61,119 +79,202 @@ class RunFiles:
     def script(self, key: RunKey) -> str:
         return f"{self.path(key)}/{spool.SCRIPT}"
 
+    def log_path(self, key: RunKey) -> str:
+        """Where the run's shepherds write."""
+        return self._log_path(self._log_of[key])
+
+    def _log_path(self, number: int) -> str:
+        return f"{self.directory}/log.{number}"
+
+    # --- writing (raises OSError) ------------------------------------------------------------------------
+
     def make(self, message: node_pb2.PrepareRun, key: RunKey) -> None:
-        """Stores script and environment, for their owner's eyes only. Raises OSError."""
+        """Stores the script, for its owner's eyes only, and what the run is."""
         directory = self.path(key)
-        shutil.rmtree(directory, ignore_errors=True)
+        try:
+            os.mkdir(directory)
+        except FileExistsError:
+            self.remove(key)
+            os.mkdir(directory)
         # The user may go through it to his script, and list nothing.
-        os.mkdir(directory, 0o711)
         os.chmod(directory, 0o711)
         if message.script:
-            script = self.script(key)
-            _write_file(script, message.script, 0o700)
-            if os.geteuid() == 0:
-                os.chown(script, message.job.spec.user_id, message.job.spec.group_id)
-        without_script = node_pb2.PrepareRun()
-        without_script.CopyFrom(message)
-        without_script.ClearField("script")
-        _write_file(
-            f"{directory}/{_NAME_OF_PHASE[Phase.PREPARED]}", without_script.SerializeToString(), 0o600
-        )
+            self._write_script(message, key)
+        if self._size > LOG_LIMIT:
+            self._begin_log()
+        self._log_of[key] = self._current
+        self._logs[self._current].add(key)
+        stored = node_pb2.PrepareRun()
+        stored.CopyFrom(message)
+        stored.ClearField("script")
+        if message.start:
+            # It is needed once, and that is at once.
+            stored.ClearField("environment")
+        self._append({"run": str(key), "prepare": base64.b64encode(stored.SerializeToString()).decode()}, key)
+
+    def _write_script(self, message: node_pb2.PrepareRun, key: RunKey) -> None:
+        descriptor = os.open(self.script(key), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o700)
+        try:
+            view = memoryview(message.script)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            if os.geteuid() == 0 and message.job.spec.user_id:
+                os.fchown(descriptor, message.job.spec.user_id, message.job.spec.group_id)
+        finally:
+            os.close(descriptor)
 
     def save(self, key: RunKey, phase: Phase) -> None:
-        """Raises OSError."""
-        path = self.path(key)
-        for name in _NAME_OF_PHASE.values():
+        self._append({"run": str(key), "phase": phase.value, "time": time.time()}, key)
+
+    def step_reported(self, key: RunKey, step_id: StepId) -> None:
+        """The controller has this step's end."""
+        if key in self._log_of:
             try:
-                os.rename(f"{path}/{name}", f"{path}/{_NAME_OF_PHASE[phase]}")
-                return
-            except FileNotFoundError:
-                continue
-        raise FileNotFoundError(f"{path} has no file of a phase")
+                self._append({"run": str(key), "step": step_id, "reported": True}, key)
+            except OSError as error:
+                log.warning("run %s: %s", key, error)  # it is reported once more after a restart
+
+    def _append(self, record: dict[str, Any], key: RunKey) -> None:
+        number = self._log_of[key]
+        if number == self._current:
+            self._size += 512 + len(record.get("prepare", ""))
+            spool.append(self._descriptor, record)
+            return
+        descriptor = spool.open_log(self._log_path(number))
+        try:
+            spool.append(descriptor, record)
+        finally:
+            os.close(descriptor)
+
+    def _begin_log(self) -> None:
+        before = self._current
+        descriptor = spool.open_log(self._log_path(before + 1))
+        os.close(self._descriptor)
+        self._descriptor = descriptor
+        self._current = before + 1
+        self._size = 0
+        self._logs[self._current] = set()
+        self._drop_log_if_empty(before)
 
     def remove(self, key: RunKey) -> None:
-        shutil.rmtree(self.path(key), ignore_errors=True)
-
-    def remove_step(self, key: RunKey, step_id: StepId) -> None:
         try:
-            os.unlink(self._status(key, step_id))
+            os.unlink(self.script(key))
         except OSError:
             pass
+        try:
+            os.rmdir(self.path(key))
+        except OSError:
+            shutil.rmtree(self.path(key), ignore_errors=True)
+        number = self._log_of.pop(key, None)
+        if number is not None:
+            self._logs[number].discard(key)
+            self._drop_log_if_empty(number)
+
+    def _drop_log_if_empty(self, number: int) -> None:
+        if number != self._current and not self._logs[number]:
+            del self._logs[number]
+            try:
+                os.unlink(self._log_path(number))
+            except OSError:
+                pass
+
+    # --- reading -----------------------------------------------------------------------------------------
 
     def step_state(self, key: RunKey, step_id: StepId) -> dict[str, Any] | None:
         """What the step's shepherd wrote when it began."""
-        return spool.read_status(self._status(key, step_id))[0]
+        lines = self._lines_of(key)
+        return lines.states.get(step_id) if lines is not None else None
 
     def step_exit(self, key: RunKey, step_id: StepId) -> Exit | None:
-        value = spool.read_status(self._status(key, step_id))[1]
-        return exit_from_json(value) if value is not None else None
-
-    def _status(self, key: RunKey, step_id: StepId) -> str:
-        return f"{self.path(key)}/{step_name(step_id)}{spool.STATUS}"
+        lines = self._lines_of(key)
+        end = lines.ends.get(step_id) if lines is not None else None
+        return exit_from_json(end) if end is not None else None
 
     def find(self) -> list[FoundRun]:
-        """All that earlier daemons left, but for what cannot be read, which is removed."""
+        """All that earlier daemons left, but for what cannot be read, which is removed; and for what belongs
+        to an earlier boot and had not ended: nothing of it runs, and the controller has it as lost."""
+        same_boot = self._is_same_boot()
+        lines: dict[str, _Lines] = {}
+        for number in sorted(self._logs):
+            _read_lines(self._log_path(number), number, lines)
         found: list[FoundRun] = []
         for name in sorted(os.listdir(f"{self.directory}/runs")):
             numbers = spool.run_key(name)
             if numbers is None:
                 continue
             key = RunKey(JobId(numbers[0]), RunNumber(numbers[1]))
-            run = self._read(key)
-            if run is None:
+            of_run = lines.get(str(key))
+            run = self._found(key, of_run) if of_run is not None else None
+            is_over = run is not None and (run.record.phase is Phase.CLEAN or run.record.exit is not None)
+            if run is None or not (same_boot or is_over):
                 self.remove(key)
             else:
                 found.append(run)
+        for number in list(self._logs):
+            self._drop_log_if_empty(number)
         return found
 
-    def _read(self, key: RunKey) -> FoundRun | None:
-        names = os.listdir(self.path(key))
-        phase = next((phase for phase, name in _NAME_OF_PHASE.items() if name in names), None)
-        if phase is None:
-            return None  # PREPARE was not finished; the controller sends it again
-        path = f"{self.path(key)}/{_NAME_OF_PHASE[phase]}"
+    def _found(self, key: RunKey, lines: _Lines) -> FoundRun | None:
         try:
-            with open(path, "rb") as file:
-                message = node_pb2.PrepareRun.FromString(file.read())
-                record = RunRecord(prepare(message), phase, exit=self.step_exit(key, BATCH_STEP))
-        except Exception as error:  # whatever protobuf makes of a file that is not its own
-            log.warning("run %s: its files cannot be read (%s)", key, error)
+            message = node_pb2.PrepareRun.FromString(base64.b64decode(lines.prepare))
+            record = RunRecord(prepare(message), lines.phase)
+        except Exception as error:  # whatever protobuf makes of what is not its own
+            log.warning("run %s: its log cannot be read (%s)", key, error)
             return None
-        steps = {spool.step_of_prefix(name.removesuffix(spool.STATUS)) for name in names}
-        if phase is not Phase.PREPARED:
-            # The rename that said so. A batch script's true start comes from its shepherd.
-            record.start_time = record.end_time = os.stat(path).st_ctime
-        return FoundRun(
-            record,
-            tuple(message.environment),
-            tuple(sorted(StepId(step) for step in steps if step is not None)),
-        )
+        self._log_of[key] = lines.log
+        self._logs[lines.log].add(key)
+        if BATCH_STEP in lines.states:
+            record.phase = Phase.RUNNING if record.phase is Phase.PREPARED else record.phase
+        elif message.start and record.phase is Phase.PREPARED:
+            return None  # not yet launched, and its environment is gone: PREPARE comes again
+        # A batch script's true start is in its end, or comes from its shepherd.
+        record.start_time = record.end_time = lines.time
+        end = lines.ends.get(BATCH_STEP)
+        if end is not None:
+            record.exit = exit_from_json(end)
+            record.start_time = float(end["start_time"])
+        steps = tuple(sorted(set(lines.states) - lines.reported))
+        return FoundRun(record, tuple(message.environment), steps)
 
-    def begin_boot(self) -> None:
-        """Removes what belongs to an earlier boot and had not ended: nothing of it runs, and the controller
-        has it as lost."""
+    def _lines_of(self, key: RunKey) -> _Lines | None:
+        lines: dict[str, _Lines] = {}
+        if key in self._log_of:
+            _read_lines(self.log_path(key), self._log_of[key], lines)
+        return lines.get(str(key))
+
+    def _existing_logs(self) -> dict[int, set[RunKey]]:
+        names = (name.removeprefix("log.") for name in os.listdir(self.directory) if name.startswith("log."))
+        return {int(name): set() for name in names if name.isdigit()}
+
+    def _is_same_boot(self) -> bool:
         path = f"{self.directory}/boot"
         try:
             with open(path) as file:
                 is_same = file.read() == spool.boot_id()
         except FileNotFoundError:
             is_same = False
-        if is_same:
-            return
-        for run in self.find():
-            if run.record.phase is not Phase.CLEAN and run.record.exit is None:
-                self.remove(run.record.key)
-        _write_file(path, spool.boot_id().encode(), 0o600)
+        if not is_same:
+            with open(path, "w") as file:
+                file.write(spool.boot_id())
+        return is_same
 
 
-def _write_file(path: str, data: bytes, mode: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-    finally:
-        os.close(descriptor)
+def _read_lines(path: str, number: int, runs: dict[str, _Lines]) -> None:
+    for record in spool.read_log(path):
+        if "prepare" in record:
+            runs[record["run"]] = _Lines(number, record["prepare"])
+            continue
+        lines = runs.get(record["run"])
+        if lines is None:
+            continue
+        if "phase" in record:
+            lines.phase, lines.time = Phase(record["phase"]), record["time"]
+        elif "state" in record:
+            lines.states[StepId(record["step"])] = record["state"]
+        elif "end" in record:
+            lines.ends[StepId(record["step"])] = record["end"]
+        else:
+            lines.reported.add(StepId(record["step"]))
 
 
 def exit_from_json(value: dict[str, Any]) -> Exit:

@@ -16,6 +16,7 @@ import select
 import signal
 import socket
 import struct
+import sys
 import time
 
 from minislurm.node import frames, spool
@@ -124,7 +125,7 @@ class Shepherd:
             self._fail(str(error))
 
     def _close(self) -> None:
-        os.close(self._status)
+        os.close(self._log)
         if self._error_fd >= 0:
             os.close(self._error_fd)
 
@@ -149,14 +150,20 @@ class Shepherd:
         self._poll.register(self._listener.fileno(), select.POLLIN)
 
     def _write_state(self) -> None:
-        self._status = spool.open_status(f"{self._order['directory']}/{self._order['prefix']}{spool.STATUS}")
-        state = {
-            "pid": os.getpid(),
-            "start_ticks": self._start_ticks,
-            "socket": self._socket_name,
-            "cgroup": self._order["cgroup"],
-        }
-        spool.write_status(self._status, state)
+        self._log = spool.open_log(self._order["log"])
+        self._record(
+            "state",
+            {
+                "pid": os.getpid(),
+                "start_ticks": self._start_ticks,
+                "socket": self._socket_name,
+                "cgroup": self._order["cgroup"],
+            },
+        )
+
+    def _record(self, kind: str, value: dict[str, Any]) -> None:
+        run = f"{self._order['job_id']}.{self._order['run']}"
+        spool.append(self._log, {"run": run, "step": self._order["step_id"], kind: value})
 
     def _start(self) -> None:
         order = self._order
@@ -288,7 +295,10 @@ class Shepherd:
             "launch_failed": bool(launch_failed_signal),
             "reason": reason,
         }
-        spool.write_status(self._status, self._end)
+        try:
+            self._record("end", self._end)
+        except OSError as error:  # a full disk: the daemon, if there is one, still learns it
+            sys.stderr.write(f"minislurmd: the end of {self._order['job_id']} is not on disk: {error}\n")
         if self._childless and self._tracker.remove():
             self._set_clean()
         free = self._is_batch and self._clean

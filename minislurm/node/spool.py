@@ -1,16 +1,24 @@
-"""The files of a run: their names, and the status file. Imported by the forker: nothing heavy.
+"""The spool directory: names, and the log. Imported by the forker: nothing heavy.
 
-    SPOOL/lock                    held by the daemon
-    SPOOL/boot                    which boot of the host the runs belong to
-    SPOOL/runs/job00012.1/        job 12, run 1
-        prepared.pb               the PrepareRun command without the script; the name says the run's phase:
-                                  prepared.pb, running.pb, clean.pb
-        slurm_script              the batch script; what $0 is, as in Slurm
-        STEP.status               two lines of JSON by the step's shepherd: who it is, before anything runs;
-                                  how the step ended, before it says so. STEP is "batch" or a number.
+    SPOOL/lock                            held by the daemon
+    SPOOL/boot                            which boot of the host the runs belong to
+    SPOOL/log.3                           what became of the runs, one JSON object a line, oldest first
+    SPOOL/runs/job00012.1/slurm_script    the batch script of job 12, run 1: what $0 is, as in Slurm
 
-Few files, since making and removing one costs as much as the rest of a launch. Each line is one write, so a
-process that is killed leaves all of it or nothing; after a crash of the host none of it counts.
+Lines of the log, by the daemon:
+
+    {"run": "12.1", "prepare": …}         the PrepareRun command without the script (base64)
+    {"run": "12.1", "phase": "RUNNING", "time": …}      also CLEAN
+    {"run": "12.1", "step": 0, "reported": true}        the controller knows of its end
+
+and by the shepherd of a step (-1: the batch script):
+
+    {"run": "12.1", "step": -1, "state": …}     who it is, before anything runs
+    {"run": "12.1", "step": -1, "end": …}       how the step ended, before it says so
+
+A log and not a file for each, since making and removing files costs more than the rest of a launch. A line is
+one appending write: a process that is killed leaves all of it or nothing. A run without a directory is
+forgotten. After a restart of the host only ends count.
 """
 
 from __future__ import annotations
@@ -23,7 +31,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 SCRIPT = "slurm_script"
-STATUS = ".status"
 
 
 def run_directory(spool: str, job_id: int, run: int) -> str:
@@ -36,30 +43,33 @@ def run_key(directory_name: str) -> tuple[int, int] | None:
     return (int(job), int(run)) if job.isdigit() and run.isdigit() else None
 
 
-def step_of_prefix(prefix: str) -> int | None:
-    if prefix == "batch":
-        return -1
-    return int(prefix) if prefix.isdigit() else None
+def open_log(path: str) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
 
-def open_status(path: str) -> int:
-    """The descriptor of a new status file."""
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
+def append(descriptor: int, record: dict[str, Any]) -> None:
+    """Raises OSError, also for a disk that took only a part of it."""
+    line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
+    if os.write(descriptor, line) != len(line):
+        raise OSError(28, os.strerror(28))
 
 
-def write_status(descriptor: int, value: dict[str, Any]) -> None:
-    os.write(descriptor, json.dumps(value, separators=(",", ":")).encode() + b"\n")
-
-
-def read_status(path: str) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """(who the shepherd is, how the step ended); None for what is not there."""
+def read_log(path: str) -> list[dict[str, Any]]:
+    """All lines that are whole."""
+    records: list[dict[str, Any]] = []
     try:
         with open(path, "rb") as file:
             lines = file.read().split(b"\n")
     except OSError:
-        return None, None
-    values = [json.loads(line) for line in lines[:-1]]
-    return (values[0] if values else None), (values[1] if len(values) > 1 else None)
+        return records
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue  # the disk was full, or the host crashed
+        if isinstance(record, dict) and "run" in record:
+            records.append(record)
+    return records
 
 
 def boot_id() -> str:

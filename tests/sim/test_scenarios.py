@@ -1,7 +1,7 @@
 """Stories in text (scenarios/*.txt): what is done to a simulated cluster, and below it what came of it.
 
-Lines with `>` are commands; what follows is the output. REWRITE_SCENARIOS=1 pytest tests/sim/test_scenarios.py
-writes the output anew: read the difference before it is kept.
+Lines with `>` are commands; what follows is the output. With REWRITE_SCENARIOS=1 in the environment it is
+written anew: read the difference before it is kept.
 """
 
 from __future__ import annotations

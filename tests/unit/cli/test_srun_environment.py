@@ -70,7 +70,12 @@ def test_the_batch_scripts_own_variables_are_replaced_or_dropped() -> None:
     assert variables["SLURM_NTASKS"] == "4"
     assert variables["HOME"] == "/root"
     assert "SLURM_PROCID" not in variables
-    assert "SLURM_CPUS_PER_TASK" not in variables  # neither the job nor srun named one
+    assert variables["SLURM_CPUS_PER_TASK"] == "4"  # the job's, unless srun names another
+
+
+def test_cpus_per_task_of_the_step_win() -> None:
+    variables = _variables(replace(_grant(), cpus_per_task=2), {b"SLURM_CPUS_PER_TASK": b"4"})
+    assert variables["SLURM_CPUS_PER_TASK"] == "2"
 
 
 def test_a_step_with_a_name_shows_it_as_the_jobs() -> None:

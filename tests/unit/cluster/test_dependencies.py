@@ -1,4 +1,4 @@
-"""Each kind of dependency: on jobs, arrays and their tasks; on jobs that failed, are unknown, or are forgotten."""
+"""Each kind of dependency: on jobs, arrays and tasks; on jobs that failed, are unknown, or are forgotten."""
 
 from __future__ import annotations
 

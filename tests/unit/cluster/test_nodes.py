@@ -214,6 +214,7 @@ def test_prepare_is_said_again_to_a_node_that_missed_it() -> None:
     cluster.run(1)
     transaction = cluster.tell(RegisterNode(N2, facts(), ()))
     assert [(e.node, e.job_id) for e in transaction.effects if isinstance(e, PrepareRun)] == [("n2", job_id)]
+    assert (state_of(cluster, job_id), cluster.job(job_id).run) == ("CONFIGURING", 1)
 
 
 def test_start_is_said_again_to_a_node_that_missed_it() -> None:

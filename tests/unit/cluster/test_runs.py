@@ -24,7 +24,7 @@ from minislurm.domain.states import JobState, Reason
 from minislurm.domain.views import StepRequest
 from minislurm.scheduling.model import Placement
 from tests.builders import a_request, a_spec
-from tests.sim.cluster import SimCluster
+from tests.sim.cluster import OPERATOR, SimCluster
 from tests.unit.cluster.acting import OTHER, USER, a_cluster, cancel, requeue, state_of, tell, update
 
 N1, N2 = NodeName("n1"), NodeName("n2")
@@ -59,8 +59,8 @@ def on(node: str, cpus: int = 1, **changes: int) -> NodeAllocation:
         (),
         (on("nope"),),
         (on("n1", 0b1_0000_0000),),
-        (on("n1", gpus=1),),
-        (on("n1", memory_mib=16_001),),
+        (on("n1", 0b10, gpus=1),),
+        (on("n1", 0b10, memory_mib=16_001),),
         (on("n2"),),
         (on("n1", 0b1),),
     ],
@@ -161,6 +161,18 @@ def test_the_node_may_be_used_again_once_its_daemon_has_come_anew() -> None:
     cluster.register("n2")
     cluster.run(1)
     assert state_of(cluster, job_id) == "RUNNING"
+
+
+def test_a_users_requeue_forgets_which_nodes_failed() -> None:
+    cluster = a_cluster(3, cpus=1)
+    cluster.nodes[N2].answers = False
+    job_id = a_gang(cluster)
+    cluster.tell(PrepareFailed(N2, job_id, RunNumber(1), "prolog"))
+    cluster.run(1)
+    assert cluster.job(job_id).avoided_nodes == ("n2",)
+    requeue(cluster, job_id)
+    cluster.run(1)
+    assert cluster.job(job_id).avoided_nodes == ()
 
 
 def test_the_jobs_own_fault_is_no_nodes_fault() -> None:
@@ -389,6 +401,17 @@ def test_a_changed_limit_moves_the_signal() -> None:
     assert len(cluster.nodes[N1].signals) == 1
     cluster.run(16)
     assert state_of(cluster, job_id) == "TIMEOUT"
+
+
+def test_a_limit_lowered_and_raised_again_gives_one_signal() -> None:
+    cluster = a_cluster(1)
+    job_id = cluster.submit(name="500", time_limit_s=100.0, signal=SignalBeforeEnd(10, 15.0))
+    cluster.run(1)
+    update(cluster, job_id, time_limit_s=50.0)
+    cluster.run(40)
+    update(cluster, job_id, time_limit_s=100.0, by=OPERATOR)
+    cluster.run(55)
+    assert cluster.nodes[N1].signals == [((job_id, 1), 10)]
 
 
 def test_each_run_gets_its_signal() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from pathlib import Path
@@ -11,8 +12,10 @@ import pytest
 
 from minislurm.domain.errors import ConfigurationError
 from minislurm.domain.ids import JobId, RunNumber
+from minislurm.node import run_files
 from minislurm.node.messages import RunKey
 from minislurm.node.run_files import RunFiles
+from minislurm.node.tracking import descendants, send_signal
 from minislurm.rpc.gen import node_pb2
 from tests.unit.node.node_harness import NodeHarness, is_alive, run, until
 
@@ -55,8 +58,7 @@ def test_an_end_that_nobody_saw_is_in_the_registration(tmp_path: Path) -> None:
             await node.stop()
             (tmp_path / "go").touch()
             await until(lambda: not is_alive(pid))
-            status_file = tmp_path / "spool/runs/job00001.1/batch.status"
-            await until(lambda: status_file.read_text().count("\n") == 2)
+            await until(lambda: '"end"' in node.read("spool/log.1"))
             await node.start()
             registration = await node.controller.registered(2)
             (status,) = registration.runs
@@ -133,6 +135,62 @@ def test_runs_of_an_earlier_boot_are_not_claimed(tmp_path: Path) -> None:
             registration = await node.controller.registered(2)
             # The end that was known before stays known.
             assert [(status.job_id, status.exit_code) for status in registration.runs] == [(1, 3)]
+
+    run(test())
+
+
+def test_a_run_that_was_not_yet_launched_is_not_claimed(tmp_path: Path) -> None:
+    """The controller sends PREPARE again, with the environment."""
+
+    async def test() -> None:
+        async with NodeHarness(tmp_path) as node:
+            node.prepare(1, "sleep 1000")
+            await node.controller.report(1, "run_started")
+            await node.stop()
+            log = tmp_path / "spool/log.1"
+            whole = log.read_text()
+            log.write_text("".join(line for line in whole.splitlines(True) if "prepare" in line))
+            await node.start()
+            registration = await node.controller.registered(2)
+            assert list(registration.runs) == []
+            state = json.loads(next(line for line in whole.splitlines() if "state" in line))["state"]
+            send_signal([*descendants(state["pid"]), state["pid"]], signal.SIGKILL)
+
+    run(test())
+
+
+def test_a_torn_line_does_no_harm(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with NodeHarness(tmp_path) as node:
+            node.prepare(1, "exit 3")
+            await node.controller.report(1, "batch_exited")
+            await node.stop()
+            with open(tmp_path / "spool/log.1", "a") as log:
+                log.write('{"run":"1.1","ph')
+            await node.start()
+            registration = await node.controller.registered(2)
+            assert [status.exit_code for status in registration.runs] == [3]
+
+    run(test())
+
+
+def test_logs_go_with_the_last_of_their_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_files, "LOG_LIMIT", 1)
+
+    async def test() -> None:
+        async with NodeHarness(tmp_path) as node:
+            for job_id in (1, 2, 3):
+                node.prepare(job_id, WAITS if job_id == 2 else "true")
+                await node.controller.report(job_id, "run_started")
+            for job_id in (1, 3):
+                await node.controller.report(job_id, "batch_exited")
+                node.controller.command(forget_run=node_pb2.ForgetRun(job_id=job_id, run=1))
+            await until(lambda: len(node.daemon.core.runs) == 1)
+            assert sorted(path.name for path in (tmp_path / "spool").glob("log.*")) == ["log.2", "log.3"]
+            await node.restart()
+            (tmp_path / "go").touch()
+            assert (await node.controller.report(2, "batch_exited")).exit_code == 7
+            assert sorted(path.name for path in (tmp_path / "spool").glob("log.*")) == ["log.2", "log.4"]
 
     run(test())
 

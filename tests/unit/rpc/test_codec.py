@@ -14,7 +14,7 @@ from typing import Any, Union
 
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from minislurm.cluster import events, state
@@ -32,6 +32,7 @@ from tests.builders import a_spec
 
 QUICK = settings(
     max_examples=15,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # to shrink a job of sixty fields takes minutes
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )

@@ -181,17 +181,19 @@ def _run_step(
     command: tuple[str, ...],
     allocation: Allocation | None = None,
 ) -> int:
-    from minislurm.cli.step_launch import launch_step
+    from minislurm.cli.step_launch import AskedStep, launch_step
+    from minislurm.rpc.client import new_request_id
 
+    asked = AskedStep(request, new_request_id())
     try:
-        grant = client.create_step(request)
+        grant = client.create_step(request, asked.request_id)
     except Refusal as refusal:
         _say_refused(refusal, request.job_id)
         if allocation is not None:
             _release(allocation, 1, 0)
         return 1
     gc.enable()
-    step: StepExit = launch_step(grant, values, command, configuration(), allocation)
+    step: StepExit = launch_step(grant, asked, values, command, configuration(), allocation)
     if allocation is not None:
         _release(allocation, step.ending.exit_code, step.ending.exit_signal)
     return step.exit_code

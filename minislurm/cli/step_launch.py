@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from minislurm.cli.application import print_line
@@ -18,29 +19,44 @@ from minislurm.cli.step_run import StepInput, StepRun, StepSettings, open_output
 from minislurm.domain.configuration import Configuration
 from minislurm.domain.errors import MinislurmError, RefusalCode, UsageError
 from minislurm.domain.filenames import FilenameFields
-from minislurm.domain.views import JobTarget, StepGrant
+from minislurm.domain.views import JobTarget, StepGrant, StepRequest
 
 if TYPE_CHECKING:
     from minislurm.cli.allocation import Allocation
     from minislurm.cli.srun import StepOptions
 
 
+@dataclass(frozen=True, slots=True)
+class AskedStep:
+    """How the grant was asked for; asked for again it is the same one, with the addresses of that moment."""
+
+    request: StepRequest
+    request_id: str
+
+
 def launch_step(
     grant: StepGrant,
+    asked: AskedStep,
     values: StepOptions,
     command: tuple[str, ...],
     configuration: Configuration,
     allocation: Allocation | None = None,
 ) -> StepExit:
     """Runs the step to its end. Raises UsageError for files that cannot be opened."""
-    return asyncio.run(_Launch(grant, values, command, configuration).run(allocation))
+    return asyncio.run(_Launch(grant, asked, values, command, configuration).run(allocation))
 
 
 class _Launch:
     def __init__(
-        self, grant: StepGrant, values: StepOptions, command: tuple[str, ...], configuration: Configuration
+        self,
+        grant: StepGrant,
+        asked: AskedStep,
+        values: StepOptions,
+        command: tuple[str, ...],
+        configuration: Configuration,
     ) -> None:
         self._grant = grant
+        self._request, self._request_id = asked.request, asked.request_id
         self._values = values
         self._command = command
         self._configuration = configuration
@@ -84,6 +100,7 @@ class _Launch:
                 self._settings(),
                 standard_error=standard_error,
                 end_step=self._end_step,
+                refresh=self._refresh,
             )
             if allocation is not None:
                 loop = asyncio.get_running_loop()
@@ -93,6 +110,16 @@ class _Launch:
 
                 allocation.when_ended(job_is_ending)
             return await step.run()
+
+    async def _refresh(self) -> StepGrant | None:
+        return await asyncio.get_running_loop().run_in_executor(None, self._ask_again)
+
+    def _ask_again(self) -> StepGrant | None:
+        try:
+            with connect() as client:
+                return client.create_step(self._request, self._request_id)
+        except MinislurmError:
+            return None
 
     async def _end_step(self) -> bool:
         return await asyncio.get_running_loop().run_in_executor(None, self._ask_for_the_end)
@@ -145,6 +172,7 @@ class _Launch:
             kill_on_bad_exit=bool(values.kill_on_bad_exit),
             wait_s=values.wait_s or 0.0,
             kill_wait_s=self._configuration.timers.kill_wait_s,
+            client_grace_s=self._configuration.timers.client_grace_s,
             quiet=bool(values.quiet),
             verbosity=values.verbose,
         )

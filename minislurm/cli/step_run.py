@@ -34,6 +34,8 @@ class StepSettings:
     #: After the first task's end the others are killed after so long; 0: never.
     wait_s: float = 0.0
     kill_wait_s: float = 30.0
+    #: A node whose stream breaks may come back for so long.
+    client_grace_s: float = 0.0
     quiet: bool = False
     verbosity: int = 0
 
@@ -61,9 +63,12 @@ class StepRun:
         *,
         standard_error: StreamWriter | None = None,
         end_step: Callable[[], Awaitable[bool]] | None = None,
+        refresh: Callable[[], Awaitable[StepGrant | None]] | None = None,
     ) -> None:
-        """`end_step` asks the controller to end the step; False: it cannot be asked."""
+        """`end_step` asks the controller to end the step; False: it cannot be asked. `refresh` asks for the
+        grant again, after a node's daemon was restarted."""
         self._grant = grant
+        self._refresh = refresh
         self._end_step = end_step
         self._launch = launch
         self._output = output
@@ -88,7 +93,13 @@ class StepRun:
         from minislurm.rpc.step_client import StepClient
 
         self._loop = asyncio.get_running_loop()
-        self._client: StepClient = StepClient(self._grant, self._launch, self._handle)
+        self._client: StepClient = StepClient(
+            self._grant,
+            self._launch,
+            self._handle,
+            refresh=self._refresh,
+            grace_s=self._settings.client_grace_s,
+        )
         self._set_handlers()
         try:
             self._say_launch()

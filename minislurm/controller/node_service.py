@@ -159,5 +159,6 @@ def _run_report(run: Any) -> RunReport:
         run.exit_signal,
         run.start_time,
         run.end_time,
+        launch_failed=run.launch_failed,
         running_steps=tuple(StepId(step) for step in run.running_steps),
     )

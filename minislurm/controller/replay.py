@@ -104,3 +104,7 @@ def _difference(state: ClusterState, snapshot: ClusterState) -> str:
 
 def _journaled(node: Node | None) -> Node | None:
     return replace(node, cpu_load=0.0, free_memory_mib=0) if node is not None else None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import os
 import socket
 import time
@@ -116,8 +117,11 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
             spec = replace(spec, group_id=person.group_id, user_name=person.user_name)
         await self._engine.act(SubmitJob(spec, caller, request.request_id))
         job_id = self._engine.state.requests[request.request_id].job_id
-        if job_id in self._engine.state.jobs:
+        job = self._engine.state.jobs.get(job_id)
+        if job is not None:
             self._check_owner(job_id, caller)
+            if not spec.is_batch:
+                self._watchers.client_expected(job_id)
         return job_id
 
     def _specification(self, request: Any) -> JobSpec:
@@ -166,15 +170,18 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
         """One unknown id does not spoil the others; the same request id does nothing again."""
         reply = controller_pb2.ActReply()
         repeated = request.request_id in self._engine.state.requests
-        for item in request.targets:
-            outcome = reply.outcomes.add()
-            outcome.target.CopyFrom(item)
-            if repeated:
-                continue
-            try:
-                await self._engine.act(make(_target(item)))
-            except Refusal as refusal:
-                outcome.refused.CopyFrom(status.refused_message(refusal))
+        for first in range(0, len(request.targets), _CHUNK):
+            items = request.targets[first : first + _CHUNK]
+            # Together, so that they share a transaction of the journal.
+            acts = [] if repeated else [self._engine.act(make(_target(item))) for item in items]
+            results = await asyncio.gather(*acts, return_exceptions=True)
+            for item, result in itertools.zip_longest(items, results):
+                outcome = reply.outcomes.add()
+                outcome.target.CopyFrom(item)
+                if isinstance(result, Refusal):
+                    outcome.refused.CopyFrom(status.refused_message(result))
+                elif isinstance(result, BaseException):
+                    raise result
         await self._engine.act(RememberRequest(request.request_id))
         return reply
 
@@ -343,11 +350,14 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
     def _grant(self, job_id: JobId, step_id: StepId, request: StepRequest) -> StepGrant:
         job = self._engine.state.jobs[job_id]
         step = job.steps.get(step_id)
-        if step is None:
+        if not job.state.holds_nodes or step_id >= job.next_step_id:
             raise Refusal(RefusalCode.EXPIRED, job_id=job_id)
         nodes: list[StepNode] = []
         first = 0
-        for name, count in zip(step.nodes, step.tasks_per_node, strict=True):
+        # A step that has ended on its nodes may still have output there that its srun comes back for.
+        held = [(part.node, 0) for part in job.allocation]
+        layout = held if step is None else zip(step.nodes, step.tasks_per_node, strict=True)
+        for name, count in layout:
             facts = self._engine.state.nodes[name].facts
             address = self._engine.state.nodes[name].spec.address or facts.address
             nodes.append(StepNode(name, address, facts.step_port, tuple(range(first, first + count))))

@@ -68,6 +68,11 @@ class Watchers:
             if not job.spec.is_batch and not job.state.is_final:
                 self._count_down(job.id)
 
+    def client_expected(self, job_id: JobId) -> None:
+        """A job without a script was submitted; whoever did so has to come for it."""
+        if job_id not in self._clients and job_id not in self._away:
+            self._count_down(job_id)
+
     def client_came(self, job_id: JobId) -> None:
         self._clients[job_id] = self._clients.get(job_id, 0) + 1
         handle = self._away.pop(job_id, None)

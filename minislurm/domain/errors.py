@@ -24,7 +24,7 @@ class ConfigurationError(MinislurmError):
 
 
 class UsageError(MinislurmError):
-    """A command line that cannot be read. `prefix`: "CMD: error: " is printed before it, as Slurm mostly does."""
+    """A command line that cannot be read. `prefix`: "CMD: error: " comes before it, as mostly in Slurm."""
 
     def __init__(self, message: str, *, exit_code: int = 1, prefix: bool = True) -> None:
         super().__init__(message)

@@ -79,6 +79,7 @@ class Daemon:
         cgroups: Cgroups | None,
     ) -> None:
         self._settings = configuration.node
+        self._client_grace_s = configuration.timers.client_grace_s
         self._place = Place(node, configuration.cluster.name, configuration.path)
         self._files = files
         self._pool = ShepherdPool(launcher)
@@ -286,6 +287,7 @@ class Daemon:
             on_closed=self._shepherd_gone,
             on_free=self._shepherd_free,
             adopted=adopted,
+            client_grace_s=self._client_grace_s,
         )
         self.steps[key, step_id] = process
         return process

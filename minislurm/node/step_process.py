@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -39,7 +40,9 @@ class StepProcess:
         on_closed: Callable[[StepProcess], None],
         on_free: Callable[[StepProcess, ShepherdLink], None],
         adopted: bool = False,
+        client_grace_s: float = 10.0,
     ) -> None:
+        """`client_grace_s`: so long an adopted step waits for its srun to come back."""
         self.key = key
         self.step_id = step_id
         self.listener: Listener | None = None
@@ -50,6 +53,8 @@ class StepProcess:
         self.ended = False
         self.clean = False
         self._adopted = adopted
+        self._client_grace_s = client_grace_s
+        self._waiting_for_srun: asyncio.TimerHandle | None = None
         self._on_event = on_event
         self._on_closed = on_closed
         self._on_free = on_free
@@ -81,6 +86,15 @@ class StepProcess:
     def kill(self) -> None:
         self._link.tell({"end": {"kill": True, "wait_s": 0.0, "message": ""}})
 
+    def listen(self, listener: Listener, received: int | None) -> None:
+        """srun is there; `received`: it is back after a restart of the daemon, and has so much already."""
+        self.listener = listener
+        if self._waiting_for_srun is not None:
+            self._waiting_for_srun.cancel()
+            self._waiting_for_srun = None
+        if received is not None:
+            self._link.tell({"attach": received})
+
     def give_input(self, task: int | None, data: bytes, end: bool) -> None:
         self._link.give_input(frames.ALL_TASKS if task is None else task, data, end)
 
@@ -92,6 +106,8 @@ class StepProcess:
         self._link.tell({"forget": True})
 
     def close(self) -> None:
+        if self._waiting_for_srun is not None:
+            self._waiting_for_srun.cancel()
         self._link.close()
 
     # --- from the shepherd -------------------------------------------------------------------------------
@@ -144,10 +160,16 @@ class StepProcess:
             self._on_ended(message)
         if self.step_id == BATCH_STEP:
             return
-        # srun's stream went through the daemon that is gone.
+        # srun's stream went through the daemon that is gone. It may come back; all is kept until then.
+        self._waiting_for_srun = asyncio.get_running_loop().call_later(
+            self._client_grace_s, self._srun_is_gone, message["kill_on_disconnect"]
+        )
+
+    def _srun_is_gone(self, kill: bool) -> None:
+        self._waiting_for_srun = None
         self._link.tell({"attach": 0})
-        if message["kill_on_disconnect"]:
-            log.warning("step %s lost its srun with the last daemon; killing it", self)
+        if kill and not self.ended:
+            log.warning("step %s: its srun did not come back after the daemon's restart; killing it", self)
             self.kill()
 
     def _on_ended(self, message: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import AsyncIterator
@@ -25,6 +26,8 @@ log = logging.getLogger(__name__)
 
 #: Input that the tasks have not read; srun is not read from beyond that.
 INPUT_WINDOW = 256 * 1024
+#: srun has so long to say that it has the end of the step.
+_LAST_WORD_S = 2.0
 _OPTIONS = [
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
     ("grpc.so_reuseport", 0),
@@ -54,13 +57,9 @@ class StepService(step_pb2_grpc.StepServiceServicer):
         launch = await self._first_message(request_iterator, context)
         await self._authorize(launch, context)
         stream = _StepStream(context)
-        try:
-            process = self._daemon.launch_step(_key(launch), _request(launch))
-        except OSError as error:
-            await context.abort(grpc.StatusCode.INTERNAL, f"the step cannot be launched: {error}")
-            raise AssertionError from error
-        process.listener = stream
+        process = await (self._attach if launch.attach else self._launch)(launch, context)
         stream.process = process
+        process.listen(stream, launch.received if launch.attach else None)
         reader = asyncio.ensure_future(stream.read(request_iterator))
         try:
             await stream.write()
@@ -69,6 +68,20 @@ class StepService(step_pb2_grpc.StepServiceServicer):
             stream.leave(kill=launch.kill_on_disconnect)
         if stream.is_lost:
             await context.abort(grpc.StatusCode.ABORTED, "the step's shepherd was killed")
+
+    async def _launch(self, launch: step_pb2.LaunchStep, context: Any) -> StepProcess:
+        try:
+            return self._daemon.launch_step(_key(launch), _request(launch))
+        except OSError as error:
+            await context.abort(grpc.StatusCode.INTERNAL, f"the step cannot be launched: {error}")
+            raise AssertionError from error
+
+    async def _attach(self, launch: step_pb2.LaunchStep, context: Any) -> StepProcess:
+        process = self._daemon.steps.get((_key(launch), StepId(launch.step_id)))
+        if process is None or process.listener is not None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "the step is not on this node")
+            raise AssertionError
+        return process
 
     async def _first_message(
         self, request_iterator: AsyncIterator[step_pb2.StepInput], context: Any
@@ -91,6 +104,8 @@ class StepService(step_pb2_grpc.StepServiceServicer):
         named = (credential.job_id, credential.run, credential.step_id)
         if named != (launch.job_id, launch.run, launch.step_id):
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "the credential is for another step")
+        if launch.attach:
+            return  # it was admitted when it was launched
         refusal = self._daemon.core.admit_step(
             _key(launch), StepId(launch.step_id), credential.user_id, is_first=launch.node_index == 0
         )
@@ -101,7 +116,7 @@ class StepService(step_pb2_grpc.StepServiceServicer):
 
 class _StepStream:
     """Between a step's shepherd and srun's call. What waits here is bounded by the shepherd: it sends so much
-    ahead of what is acknowledged, and a message is acknowledged once gRPC has taken it."""
+    ahead of what is acknowledged, and a message is acknowledged once srun says that it has it."""
 
     def __init__(self, context: Any) -> None:
         self.process: StepProcess | None = None
@@ -113,6 +128,8 @@ class _StepStream:
         self._input_room = asyncio.Event()
         self._input_room.set()
         self._done = False
+        self._received = 0
+        self._received_changed = asyncio.Event()
 
     # --- from the shepherd (Listener) --------------------------------------------------------------------
 
@@ -158,13 +175,25 @@ class _StepStream:
             while self._waiting:
                 number, output = self._waiting.popleft()
                 await self._context.write(output)
-                self.process.acknowledge(number)
                 if output.HasField("done"):
+                    await self._until_received(number)
                     return
             if self.is_lost:
                 return
             self._changed.clear()
             await self._changed.wait()
+
+    async def _until_received(self, number: int) -> None:
+        """srun has the last message, or does not say so: then nobody will come for it either."""
+        assert self.process is not None
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._reach(number), _LAST_WORD_S)
+        self.process.acknowledge(number)
+
+    async def _reach(self, number: int) -> None:
+        while self._received < number:
+            self._received_changed.clear()
+            await self._received_changed.wait()
 
     async def read(self, requests: AsyncIterator[step_pb2.StepInput]) -> None:
         assert self.process is not None
@@ -179,6 +208,10 @@ class _StepStream:
                     await self._input_room.wait()
             elif request.HasField("signal"):
                 self.process.send_signal(request.signal.signal)
+            elif request.HasField("received"):
+                self._received = request.received.number
+                self._received_changed.set()
+                self.process.acknowledge(self._received)
 
     def leave(self, *, kill: bool) -> None:
         """srun's call is over. What the tasks still write goes nowhere; or they are killed."""
@@ -193,6 +226,7 @@ class _StepStream:
             self.process.kill()
 
     def _add(self, number: int, output: step_pb2.StepOutput) -> None:
+        output.number = number
         self._done = self._done or output.HasField("done")
         self._waiting.append((number, output))
         self._changed.set()

@@ -247,9 +247,10 @@ class ControllerClient:
             ),
         )
 
-    def create_step(self, request: StepRequest) -> StepGrant:
+    def create_step(self, request: StepRequest, request_id: str = "") -> StepGrant:
+        """The same request id gives the same step again, with the nodes' addresses of that moment."""
         message = controller_pb2.CreateStepRequest(
-            request_id=new_request_id(), request=codec.to_proto(request)
+            request_id=request_id or new_request_id(), request=codec.to_proto(request)
         )
         return codec.from_proto(StepGrant, self._call(self._stub.CreateStep, message))
 

@@ -13,6 +13,7 @@ time, and a thousand nodes need no thousand threads.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ _INPUT_PIECES = 4
 #: Bytes of input that may be on their way to a node's tasks, not counting the last piece. The node reads on
 #: up to 256 KiB; beyond, signals would wait behind input that nobody reads.
 _INPUT_WINDOW = 128 * 1024
+#: Between attempts to reach a node whose daemon is being restarted.
+_RETRY_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +117,28 @@ class NodeLost:
 
 StepEvent = TasksStarted | TaskOutput | TaskEnded | NodeLine | NodeFinished | NodeLost
 Handler = Callable[[StepEvent], Awaitable[None]]
+Refresh = Callable[[], Awaitable["StepGrant | None"]]
 
 
 class StepClient:
     """The streams of one step. Use inside one asyncio loop."""
 
-    def __init__(self, grant: StepGrant, launch: StepLaunch, handle: Handler) -> None:
+    def __init__(
+        self,
+        grant: StepGrant,
+        launch: StepLaunch,
+        handle: Handler,
+        *,
+        refresh: Refresh | None = None,
+        grace_s: float = 0.0,
+    ) -> None:
+        """`refresh` asks for the grant again (None: it cannot be had now); a node whose stream breaks is lost
+        after `grace_s`."""
         names = compress([node.node for node in grant.nodes])
         self._streams = [
-            _NodeStream(node, _launch_message(grant, launch, index, names), grant.credential, handle)
+            _NodeStream(
+                node, _launch_message(grant, launch, index, names), grant.credential, handle, refresh, grace_s
+            )
             for index, node in enumerate(grant.nodes)
         ]
         self._by_task = {task: stream for stream in self._streams for task in stream.node.tasks}
@@ -164,11 +180,29 @@ class StepClient:
 class _NodeStream:
     """One node's RunStep call."""
 
-    def __init__(self, node: StepNode, launch: step_pb2.StepInput, credential: str, handle: Handler) -> None:
+    def __init__(
+        self,
+        node: StepNode,
+        launch: step_pb2.StepInput,
+        credential: str,
+        handle: Handler,
+        refresh: Refresh | None,
+        grace_s: float,
+    ) -> None:
         self.node = node
         self._launch = launch
         self._credential = credential
         self._handle = handle
+        self._refresh = refresh
+        self._grace_s = grace_s
+        self._started = False
+        #: The current call has brought something.
+        self._progressed = False
+        #: Number of the last output that was handled, and of the last that the node was told of.
+        self._received = 0
+        self._received_told = 0
+        #: Ends of input that were sent; after a restart of the daemon they are sent again.
+        self._input_ends: list[step_pb2.StepInput] = []
         self._signals: deque[step_pb2.StepInput] = deque()
         self._input: deque[step_pb2.StepInput] = deque()
         self._input_open = 0
@@ -179,10 +213,30 @@ class _NodeStream:
         self._call: Any = None
 
     async def run(self) -> None:
+        """Until the step is over here, or the node lost. A daemon that is restarted is not: its tasks run on,
+        and what they wrote meanwhile is fetched when it is back."""
+        give_up = 0.0
+        while not self._over:
+            problem = await self._follow()
+            if problem is None:
+                break
+            now = time.monotonic()
+            if self._progressed or not give_up:
+                give_up = now + self._grace_s
+            if not self._started or now >= give_up:
+                await self._handle(NodeLost(self.node.node, problem, self._started))
+                break
+            await asyncio.sleep(_RETRY_S)
+            await self._find_again()
+        self._over = True
+        self._room.set()
+
+    async def _follow(self) -> str | None:
+        """One call, to its end. None: the step is over; else what went wrong."""
+        self._progressed = False
         target = f"{self.node.address}:{self.node.port}"
         if ":" in self.node.address:
             target = f"[{self.node.address}]:{self.node.port}"
-        started = False
         try:
             async with aio.insecure_channel(target, options=_OPTIONS) as channel:
                 method: Any = channel.stream_stream(
@@ -192,34 +246,61 @@ class _NodeStream:
                 )
                 self._call = method(metadata=(authorization(self._credential),))
                 if self._over:  # abandoned before it began
-                    return
+                    return None
                 writer = asyncio.ensure_future(self._write())
                 try:
-                    async for output in self._call:
-                        started = True
-                        kind = output.WhichOneof("kind")
-                        if kind == "done":
-                            await self._handle(NodeFinished(self.node.node))
-                            return
-                        if kind == "input_taken":
-                            self._input_open -= output.input_taken.count
-                            self._something_to_send.set()
-                            continue
-                        await self._handle(self._event(output))
+                    return await self._read()
                 finally:
                     writer.cancel()
                     await asyncio.gather(writer, return_exceptions=True)
-            if not self._over:
-                await self._handle(NodeLost(self.node.node, "the stream ended early", started))
         except aio.AioRpcError as error:
-            if not self._over:
-                await self._handle(NodeLost(self.node.node, _explain(error), started))
+            return None if self._over else _explain(error)
         except asyncio.CancelledError:
             if not self._over:  # otherwise it is the call that was cancelled, by abandon()
                 raise
-        finally:
-            self._over = True
-            self._room.set()
+            return None
+
+    async def _read(self) -> str | None:
+        async for output in self._call:
+            self._started = self._progressed = True
+            kind = output.WhichOneof("kind")
+            if kind == "input_taken":
+                self._input_open -= output.input_taken.count
+                self._something_to_send.set()
+                continue
+            if kind == "done":
+                # Before anything else, so that the node need not keep it.
+                self._acknowledge(output.number)
+                await self._handle(NodeFinished(self.node.node))
+                await self._acknowledged()
+                return None
+            await self._handle(self._event(output))
+            self._acknowledge(output.number)
+        return None if self._over else "the stream ended early"
+
+    def _acknowledge(self, number: int) -> None:
+        if number:
+            self._received = number
+            self._something_to_send.set()
+
+    async def _acknowledged(self) -> None:
+        """The writer has sent the last acknowledgement, or cannot."""
+        deadline = time.monotonic() + _RETRY_S
+        while self._received_told < self._received and time.monotonic() < deadline:
+            await asyncio.sleep(0)
+
+    async def _find_again(self) -> None:
+        """Where the node's daemon listens now: after a restart it may be another port."""
+        grant = await self._refresh() if self._refresh is not None else None
+        if grant is not None:
+            self._credential = grant.credential
+            self.node = next((n for n in grant.nodes if n.node == self.node.node), self.node)
+        if self._input_open:
+            # It went to the daemon that is gone; whether the tasks have it nobody can say.
+            lost = f"up to {self._input_open} bytes of standard input to {self.node.node} may be lost"
+            text = f"srun: error: {lost}"
+            await self._handle(NodeLine(self.node.node, text))
+            self._input_open = 0
 
     def signal(self, number: int) -> None:
         self._signals.append(step_pb2.StepInput(signal=step_pb2.StepSignal(signal=number)))
@@ -240,13 +321,29 @@ class _NodeStream:
             self._call.cancel()
 
     async def _write(self) -> None:
-        """Launch, then whatever comes, signals before input."""
-        await self._call.write(self._launch)
+        """Launch, or attach to what was launched; then whatever comes, signals before input."""
+        await self._call.write(self._opening())
         while True:
             await self._something_to_send.wait()
+            self._something_to_send.clear()
             while (message := self._next()) is not None:
                 await self._call.write(message)
-            self._something_to_send.clear()
+            if self._received_told < self._received:
+                number = self._received
+                await self._call.write(step_pb2.StepInput(received=step_pb2.StepReceived(number=number)))
+                self._received_told = number
+
+    def _opening(self) -> step_pb2.StepInput:
+        if not self._started:
+            return self._launch
+        again = step_pb2.StepInput()
+        again.CopyFrom(self._launch)
+        again.launch.attach = True
+        again.launch.received = self._received
+        self._input.extendleft(reversed(self._input_ends))
+        self._input_ends.clear()
+        self._something_to_send.set()
+        return again
 
     def _next(self) -> step_pb2.StepInput | None:
         if self._signals:
@@ -255,6 +352,8 @@ class _NodeStream:
             self._room.set()
             message = self._input.popleft()
             self._input_open += len(message.stdin.data)
+            if message.stdin.end:
+                self._input_ends.append(message)
             return message
         return None
 

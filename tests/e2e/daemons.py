@@ -41,7 +41,7 @@ node_timeout_s = {node_timeout_s}
 prepare_timeout_s = 2.0
 kill_wait_s = 1.0
 reconnect_interval_s = 0.1
-client_grace_s = 1.0
+client_grace_s = {client_grace_s}
 {timers}
 [journal]
 retry_interval_s = 0.2
@@ -74,6 +74,7 @@ class Daemons:
         gpus: int = 0,
         node_timeout_s: float = 30.0,
         timers: str = "",
+        client_grace_s: float = 1.0,
         journal: str = "",
         folder: Path | None = None,
         extra: str = "",
@@ -92,6 +93,7 @@ class Daemons:
                 gpus=gpus,
                 node_timeout_s=node_timeout_s,
                 timers=timers,
+                client_grace_s=client_grace_s,
                 journal=journal,
             )
             + extra

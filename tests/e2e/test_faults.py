@@ -120,6 +120,26 @@ def test_node_daemon_killed_jobs_go_on_and_keep_their_exit_codes(daemons: Daemon
     daemons.wait(lambda: all(v.state == "IDLE" for v in daemons.nodes()), "the nodes are idle again")
 
 
+def test_steps_go_on_while_a_node_daemon_is_away() -> None:
+    """srun finds the restarted daemon again, and misses nothing of what its tasks wrote meanwhile."""
+    with Daemons(nodes=2, cpus=4, client_grace_s=20.0) as daemons:
+        script = daemons.script(
+            "srun sh -c 'echo begin $SLURMD_NODENAME; until [ -e gate ]; do sleep 0.05; done;"
+            " echo end $SLURMD_NODENAME; exit $((5 + SLURM_PROCID))'\necho rc $?\n"
+        )
+        job = daemons.sbatch("-N2", "-o", "out", script)
+        daemons.wait(lambda: daemons.read("out").count("begin") == 2, "both tasks run")
+        daemons.kill("n2")
+        open_gate(daemons)
+        daemons.wait(lambda: "end n1" in daemons.read("out"), "the other node's task ends")
+        daemons.start("n2")
+        daemons.wait_state(job, "COMPLETED")
+        output = daemons.read("out")
+        assert "end n2" in output
+        assert "rc 6\n" in output
+        assert "Node failure" not in output
+
+
 def test_killed_by_signal_while_the_daemon_was_away(daemons: Daemons) -> None:
     job = daemons.sbatch("-w", "n1", "-o", "out", "--wrap", "echo $$; exec sleep 60")
     daemons.wait(lambda: daemons.read("out"), "the script has said its pid")

@@ -30,8 +30,6 @@ ALLOWED = {
 PURE = ("domain", "scheduling", "cluster")
 #: Whatever reaches outside, or makes a pass depend on when it runs.
 OUTSIDE_WORLD = {"grpc", "asyncio", "socket", "subprocess", "time", "rich", "threading", "random", "sqlite3"}
-#: `minislurm replay` runs the core over a journal file in the command's own process; nobody is called.
-EXCEPTIONS = {("cli/minislurm.py", "minislurm.controller.replay")}
 #: Where messages become the domain's objects and back: servicers, what is sent, and what is stored.
 PROTOBUF_EDGES = {
     "controller": {"commands", "daemon", "journal_format", "node_hub", "node_service", "records", "service"},
@@ -96,8 +94,7 @@ def test_every_package_is_known() -> None:
 
 def test_packages_import_one_way() -> None:
     wrong = [i for i in IMPORTS if i.ours and i.ours != i.package and i.ours not in ALLOWED[i.package]]
-    _none([i for i in wrong if (i.file, i.name) not in EXCEPTIONS])
-    assert {(i.file, i.name) for i in wrong} == EXCEPTIONS, "an exception that is needed no more"
+    _none(wrong)
 
 
 @pytest.mark.parametrize("package", PURE)

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\nstep.proto\x12\tminislurm\"\x8c\x01\n\tStepInput\x12\'\n\x06launch\x18\x01 \x01(\x0b\x32\x15.minislurm.LaunchStepH\x00\x12%\n\x05stdin\x18\x02 \x01(\x0b\x32\x14.minislurm.StepStdinH\x00\x12\'\n\x06signal\x18\x03 \x01(\x0b\x32\x15.minislurm.StepSignalH\x00\x42\x06\n\x04kind\"\xe9\x03\n\nLaunchStep\x12\x0e\n\x06job_id\x18\x01 \x01(\x04\x12\x0b\n\x03run\x18\x02 \x01(\r\x12\x0f\n\x07step_id\x18\x03 \x01(\x03\x12\x11\n\targuments\x18\x04 \x03(\t\x12\x10\n\x08work_dir\x18\x05 \x01(\t\x12\x13\n\x0b\x65nvironment\x18\x06 \x03(\x0c\x12\r\n\x05tasks\x18\x07 \x03(\r\x12\x12\n\nnode_index\x18\x08 \x01(\r\x12\x17\n\x0fstep_node_count\x18\t \x01(\r\x12\x17\n\x0fstep_task_count\x18\n \x01(\r\x12\x16\n\x0estep_node_list\x18\x0b \x01(\t\x12\x1b\n\x13step_tasks_per_node\x18\x0c \x01(\t\x12\x1a\n\rcpus_per_task\x18\r \x01(\rH\x00\x88\x01\x01\x12\x0f\n\x07std_out\x18\x0e \x01(\t\x12\x0f\n\x07std_err\x18\x0f \x01(\t\x12\x0e\n\x06std_in\x18\x10 \x01(\t\x12\x15\n\rappend_output\x18\x11 \x01(\x08\x12\r\n\x05umask\x18\x12 \x01(\r\x12\x13\n\x0boutput_mode\x18\x13 \x01(\r\x12\x1a\n\x12kill_on_disconnect\x18\x14 \x01(\x08\x12\x18\n\x10topology_address\x18\x15 \x01(\t\x12\x18\n\x10topology_pattern\x18\x16 \x01(\tB\x10\n\x0e_cpus_per_task\"B\n\tStepStdin\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x08\x12\x11\n\x04task\x18\x03 \x01(\rH\x00\x88\x01\x01\x42\x07\n\x05_task\"\x1c\n\nStepSignal\x12\x0e\n\x06signal\x18\x01 \x01(\x05\"\x94\x02\n\nStepOutput\x12)\n\x07started\x18\x01 \x01(\x0b\x32\x16.minislurm.StepStartedH\x00\x12#\n\x04\x64\x61ta\x18\x02 \x01(\x0b\x32\x13.minislurm.StepDataH\x00\x12,\n\x0btask_exited\x18\x03 \x01(\x0b\x32\x15.minislurm.TaskExitedH\x00\x12#\n\x04\x64one\x18\x04 \x01(\x0b\x32\x13.minislurm.StepDoneH\x00\x12)\n\x07message\x18\x05 \x01(\x0b\x32\x16.minislurm.StepMessageH\x00\x12\x30\n\x0binput_taken\x18\x06 \x01(\x0b\x32\x19.minislurm.StepInputTakenH\x00\x42\x06\n\x04kind\"\x1b\n\x0bStepStarted\x12\x0c\n\x04pids\x18\x01 \x03(\x05\"E\n\x08StepData\x12\x0c\n\x04task\x18\x01 \x01(\r\x12\x10\n\x08is_error\x18\x02 \x01(\x08\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12\x0b\n\x03\x65nd\x18\x04 \x01(\x08\"W\n\nTaskExited\x12\x0c\n\x04task\x18\x01 \x01(\r\x12\x11\n\texit_code\x18\x02 \x01(\x05\x12\x13\n\x0b\x65xit_signal\x18\x03 \x01(\x05\x12\x13\n\x0b\x63ore_dumped\x18\x04 \x01(\x08\"\x1b\n\x0bStepMessage\x12\x0c\n\x04text\x18\x01 \x01(\t\"\x1f\n\x0eStepInputTaken\x12\r\n\x05\x63ount\x18\x01 \x01(\x04\"\n\n\x08StepDone2I\n\x0bStepService\x12:\n\x07RunStep\x12\x14.minislurm.StepInput\x1a\x15.minislurm.StepOutput(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\nstep.proto\x12\tminislurm\"\xb9\x01\n\tStepInput\x12\'\n\x06launch\x18\x01 \x01(\x0b\x32\x15.minislurm.LaunchStepH\x00\x12%\n\x05stdin\x18\x02 \x01(\x0b\x32\x14.minislurm.StepStdinH\x00\x12\'\n\x06signal\x18\x03 \x01(\x0b\x32\x15.minislurm.StepSignalH\x00\x12+\n\x08received\x18\x04 \x01(\x0b\x32\x17.minislurm.StepReceivedH\x00\x42\x06\n\x04kind\"\x1e\n\x0cStepReceived\x12\x0e\n\x06number\x18\x01 \x01(\x04\"\x8b\x04\n\nLaunchStep\x12\x0e\n\x06job_id\x18\x01 \x01(\x04\x12\x0b\n\x03run\x18\x02 \x01(\r\x12\x0f\n\x07step_id\x18\x03 \x01(\x03\x12\x11\n\targuments\x18\x04 \x03(\t\x12\x10\n\x08work_dir\x18\x05 \x01(\t\x12\x13\n\x0b\x65nvironment\x18\x06 \x03(\x0c\x12\r\n\x05tasks\x18\x07 \x03(\r\x12\x12\n\nnode_index\x18\x08 \x01(\r\x12\x17\n\x0fstep_node_count\x18\t \x01(\r\x12\x17\n\x0fstep_task_count\x18\n \x01(\r\x12\x16\n\x0estep_node_list\x18\x0b \x01(\t\x12\x1b\n\x13step_tasks_per_node\x18\x0c \x01(\t\x12\x1a\n\rcpus_per_task\x18\r \x01(\rH\x00\x88\x01\x01\x12\x0f\n\x07std_out\x18\x0e \x01(\t\x12\x0f\n\x07std_err\x18\x0f \x01(\t\x12\x0e\n\x06std_in\x18\x10 \x01(\t\x12\x15\n\rappend_output\x18\x11 \x01(\x08\x12\r\n\x05umask\x18\x12 \x01(\r\x12\x13\n\x0boutput_mode\x18\x13 \x01(\r\x12\x1a\n\x12kill_on_disconnect\x18\x14 \x01(\x08\x12\x18\n\x10topology_address\x18\x15 \x01(\t\x12\x18\n\x10topology_pattern\x18\x16 \x01(\t\x12\x0e\n\x06\x61ttach\x18\x17 \x01(\x08\x12\x10\n\x08received\x18\x18 \x01(\x04\x42\x10\n\x0e_cpus_per_task\"B\n\tStepStdin\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x08\x12\x11\n\x04task\x18\x03 \x01(\rH\x00\x88\x01\x01\x42\x07\n\x05_task\"\x1c\n\nStepSignal\x12\x0e\n\x06signal\x18\x01 \x01(\x05\"\xa4\x02\n\nStepOutput\x12)\n\x07started\x18\x01 \x01(\x0b\x32\x16.minislurm.StepStartedH\x00\x12#\n\x04\x64\x61ta\x18\x02 \x01(\x0b\x32\x13.minislurm.StepDataH\x00\x12,\n\x0btask_exited\x18\x03 \x01(\x0b\x32\x15.minislurm.TaskExitedH\x00\x12#\n\x04\x64one\x18\x04 \x01(\x0b\x32\x13.minislurm.StepDoneH\x00\x12)\n\x07message\x18\x05 \x01(\x0b\x32\x16.minislurm.StepMessageH\x00\x12\x30\n\x0binput_taken\x18\x06 \x01(\x0b\x32\x19.minislurm.StepInputTakenH\x00\x12\x0e\n\x06number\x18\x07 \x01(\x04\x42\x06\n\x04kind\"\x1b\n\x0bStepStarted\x12\x0c\n\x04pids\x18\x01 \x03(\x05\"E\n\x08StepData\x12\x0c\n\x04task\x18\x01 \x01(\r\x12\x10\n\x08is_error\x18\x02 \x01(\x08\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12\x0b\n\x03\x65nd\x18\x04 \x01(\x08\"W\n\nTaskExited\x12\x0c\n\x04task\x18\x01 \x01(\r\x12\x11\n\texit_code\x18\x02 \x01(\x05\x12\x13\n\x0b\x65xit_signal\x18\x03 \x01(\x05\x12\x13\n\x0b\x63ore_dumped\x18\x04 \x01(\x08\"\x1b\n\x0bStepMessage\x12\x0c\n\x04text\x18\x01 \x01(\t\"\x1f\n\x0eStepInputTaken\x12\r\n\x05\x63ount\x18\x01 \x01(\x04\"\n\n\x08StepDone2I\n\x0bStepService\x12:\n\x07RunStep\x12\x14.minislurm.StepInput\x1a\x15.minislurm.StepOutput(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,27 +32,29 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'step_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_STEPINPUT']._serialized_start=26
-  _globals['_STEPINPUT']._serialized_end=166
-  _globals['_LAUNCHSTEP']._serialized_start=169
-  _globals['_LAUNCHSTEP']._serialized_end=658
-  _globals['_STEPSTDIN']._serialized_start=660
-  _globals['_STEPSTDIN']._serialized_end=726
-  _globals['_STEPSIGNAL']._serialized_start=728
-  _globals['_STEPSIGNAL']._serialized_end=756
-  _globals['_STEPOUTPUT']._serialized_start=759
-  _globals['_STEPOUTPUT']._serialized_end=1035
-  _globals['_STEPSTARTED']._serialized_start=1037
-  _globals['_STEPSTARTED']._serialized_end=1064
-  _globals['_STEPDATA']._serialized_start=1066
-  _globals['_STEPDATA']._serialized_end=1135
-  _globals['_TASKEXITED']._serialized_start=1137
-  _globals['_TASKEXITED']._serialized_end=1224
-  _globals['_STEPMESSAGE']._serialized_start=1226
-  _globals['_STEPMESSAGE']._serialized_end=1253
-  _globals['_STEPINPUTTAKEN']._serialized_start=1255
-  _globals['_STEPINPUTTAKEN']._serialized_end=1286
-  _globals['_STEPDONE']._serialized_start=1288
-  _globals['_STEPDONE']._serialized_end=1298
-  _globals['_STEPSERVICE']._serialized_start=1300
-  _globals['_STEPSERVICE']._serialized_end=1373
+  _globals['_STEPINPUT']._serialized_end=211
+  _globals['_STEPRECEIVED']._serialized_start=213
+  _globals['_STEPRECEIVED']._serialized_end=243
+  _globals['_LAUNCHSTEP']._serialized_start=246
+  _globals['_LAUNCHSTEP']._serialized_end=769
+  _globals['_STEPSTDIN']._serialized_start=771
+  _globals['_STEPSTDIN']._serialized_end=837
+  _globals['_STEPSIGNAL']._serialized_start=839
+  _globals['_STEPSIGNAL']._serialized_end=867
+  _globals['_STEPOUTPUT']._serialized_start=870
+  _globals['_STEPOUTPUT']._serialized_end=1162
+  _globals['_STEPSTARTED']._serialized_start=1164
+  _globals['_STEPSTARTED']._serialized_end=1191
+  _globals['_STEPDATA']._serialized_start=1193
+  _globals['_STEPDATA']._serialized_end=1262
+  _globals['_TASKEXITED']._serialized_start=1264
+  _globals['_TASKEXITED']._serialized_end=1351
+  _globals['_STEPMESSAGE']._serialized_start=1353
+  _globals['_STEPMESSAGE']._serialized_end=1380
+  _globals['_STEPINPUTTAKEN']._serialized_start=1382
+  _globals['_STEPINPUTTAKEN']._serialized_end=1413
+  _globals['_STEPDONE']._serialized_start=1415
+  _globals['_STEPDONE']._serialized_end=1425
+  _globals['_STEPSERVICE']._serialized_start=1427
+  _globals['_STEPSERVICE']._serialized_end=1500
 # @@protoc_insertion_point(module_scope)

@@ -7,17 +7,25 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class StepInput(_message.Message):
-    __slots__ = ("launch", "stdin", "signal")
+    __slots__ = ("launch", "stdin", "signal", "received")
     LAUNCH_FIELD_NUMBER: _ClassVar[int]
     STDIN_FIELD_NUMBER: _ClassVar[int]
     SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
     launch: LaunchStep
     stdin: StepStdin
     signal: StepSignal
-    def __init__(self, launch: _Optional[_Union[LaunchStep, _Mapping]] = ..., stdin: _Optional[_Union[StepStdin, _Mapping]] = ..., signal: _Optional[_Union[StepSignal, _Mapping]] = ...) -> None: ...
+    received: StepReceived
+    def __init__(self, launch: _Optional[_Union[LaunchStep, _Mapping]] = ..., stdin: _Optional[_Union[StepStdin, _Mapping]] = ..., signal: _Optional[_Union[StepSignal, _Mapping]] = ..., received: _Optional[_Union[StepReceived, _Mapping]] = ...) -> None: ...
+
+class StepReceived(_message.Message):
+    __slots__ = ("number",)
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    def __init__(self, number: _Optional[int] = ...) -> None: ...
 
 class LaunchStep(_message.Message):
-    __slots__ = ("job_id", "run", "step_id", "arguments", "work_dir", "environment", "tasks", "node_index", "step_node_count", "step_task_count", "step_node_list", "step_tasks_per_node", "cpus_per_task", "std_out", "std_err", "std_in", "append_output", "umask", "output_mode", "kill_on_disconnect", "topology_address", "topology_pattern")
+    __slots__ = ("job_id", "run", "step_id", "arguments", "work_dir", "environment", "tasks", "node_index", "step_node_count", "step_task_count", "step_node_list", "step_tasks_per_node", "cpus_per_task", "std_out", "std_err", "std_in", "append_output", "umask", "output_mode", "kill_on_disconnect", "topology_address", "topology_pattern", "attach", "received")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     STEP_ID_FIELD_NUMBER: _ClassVar[int]
@@ -40,6 +48,8 @@ class LaunchStep(_message.Message):
     KILL_ON_DISCONNECT_FIELD_NUMBER: _ClassVar[int]
     TOPOLOGY_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     TOPOLOGY_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    ATTACH_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
     job_id: int
     run: int
     step_id: int
@@ -62,7 +72,9 @@ class LaunchStep(_message.Message):
     kill_on_disconnect: bool
     topology_address: str
     topology_pattern: str
-    def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., step_id: _Optional[int] = ..., arguments: _Optional[_Iterable[str]] = ..., work_dir: _Optional[str] = ..., environment: _Optional[_Iterable[bytes]] = ..., tasks: _Optional[_Iterable[int]] = ..., node_index: _Optional[int] = ..., step_node_count: _Optional[int] = ..., step_task_count: _Optional[int] = ..., step_node_list: _Optional[str] = ..., step_tasks_per_node: _Optional[str] = ..., cpus_per_task: _Optional[int] = ..., std_out: _Optional[str] = ..., std_err: _Optional[str] = ..., std_in: _Optional[str] = ..., append_output: bool = ..., umask: _Optional[int] = ..., output_mode: _Optional[int] = ..., kill_on_disconnect: bool = ..., topology_address: _Optional[str] = ..., topology_pattern: _Optional[str] = ...) -> None: ...
+    attach: bool
+    received: int
+    def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., step_id: _Optional[int] = ..., arguments: _Optional[_Iterable[str]] = ..., work_dir: _Optional[str] = ..., environment: _Optional[_Iterable[bytes]] = ..., tasks: _Optional[_Iterable[int]] = ..., node_index: _Optional[int] = ..., step_node_count: _Optional[int] = ..., step_task_count: _Optional[int] = ..., step_node_list: _Optional[str] = ..., step_tasks_per_node: _Optional[str] = ..., cpus_per_task: _Optional[int] = ..., std_out: _Optional[str] = ..., std_err: _Optional[str] = ..., std_in: _Optional[str] = ..., append_output: bool = ..., umask: _Optional[int] = ..., output_mode: _Optional[int] = ..., kill_on_disconnect: bool = ..., topology_address: _Optional[str] = ..., topology_pattern: _Optional[str] = ..., attach: bool = ..., received: _Optional[int] = ...) -> None: ...
 
 class StepStdin(_message.Message):
     __slots__ = ("data", "end", "task")
@@ -81,20 +93,22 @@ class StepSignal(_message.Message):
     def __init__(self, signal: _Optional[int] = ...) -> None: ...
 
 class StepOutput(_message.Message):
-    __slots__ = ("started", "data", "task_exited", "done", "message", "input_taken")
+    __slots__ = ("started", "data", "task_exited", "done", "message", "input_taken", "number")
     STARTED_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     TASK_EXITED_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     INPUT_TAKEN_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
     started: StepStarted
     data: StepData
     task_exited: TaskExited
     done: StepDone
     message: StepMessage
     input_taken: StepInputTaken
-    def __init__(self, started: _Optional[_Union[StepStarted, _Mapping]] = ..., data: _Optional[_Union[StepData, _Mapping]] = ..., task_exited: _Optional[_Union[TaskExited, _Mapping]] = ..., done: _Optional[_Union[StepDone, _Mapping]] = ..., message: _Optional[_Union[StepMessage, _Mapping]] = ..., input_taken: _Optional[_Union[StepInputTaken, _Mapping]] = ...) -> None: ...
+    number: int
+    def __init__(self, started: _Optional[_Union[StepStarted, _Mapping]] = ..., data: _Optional[_Union[StepData, _Mapping]] = ..., task_exited: _Optional[_Union[TaskExited, _Mapping]] = ..., done: _Optional[_Union[StepDone, _Mapping]] = ..., message: _Optional[_Union[StepMessage, _Mapping]] = ..., input_taken: _Optional[_Union[StepInputTaken, _Mapping]] = ..., number: _Optional[int] = ...) -> None: ...
 
 class StepStarted(_message.Message):
     __slots__ = ("pids",)

@@ -31,9 +31,12 @@ class Step:
         self.pids: list[int] = []
         self.ended: set[tuple[int, bool]] = set()
         self.done = False
+        self.input_taken = 0
+        self._one_writer = asyncio.Lock()
 
     async def send(self, **kind: Any) -> None:
-        await self.call.write(step_pb2.StepInput(**kind))
+        async with self._one_writer:
+            await self.call.write(step_pb2.StepInput(**kind))
 
     async def give(self, data: bytes, *, end: bool = False, task: int | None = None) -> None:
         await self.send(stdin=step_pb2.StepStdin(data=data, end=end, task=task))
@@ -42,6 +45,8 @@ class Step:
         message = await self.call.read()
         if message is grpc.aio.EOF:
             return False
+        if message.number:
+            await self.send(received=step_pb2.StepReceived(number=message.number))
         match message.WhichOneof("kind"):
             case "started":
                 self.pids = list(message.started.pids)
@@ -55,6 +60,8 @@ class Step:
                 self.exits[exited.task] = (exited.exit_code, exited.exit_signal)
             case "message":
                 self.messages.append(message.message.text)
+            case "input_taken":
+                self.input_taken += message.input_taken.count
             case "done":
                 self.done = True
         return True
@@ -153,6 +160,9 @@ def test_binary_data_arrives_intact_both_ways(tmp_path: Path) -> None:
 
             async def feed() -> None:
                 for start in range(0, len(data), 65536):
+                    # As far ahead as srun goes: what it says besides must not wait behind input.
+                    while start - it.input_taken > 128 * 1024:
+                        await asyncio.sleep(0.001)
                     await it.give(data[start : start + 65536])
                 await it.give(b"", end=True)
 

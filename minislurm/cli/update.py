@@ -90,6 +90,10 @@ def parse_update(words: Sequence[str], now: float) -> JobUpdate | NodeUpdate | P
 
 
 def _word(text: str) -> Word:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # bytes of the command line that are no text
+        raise UpdateError(f"Invalid input: {text}", "Request aborted") from None
     key, equals, value = text.partition("=")
     operator = "=" if equals else ""
     if key.endswith(("+", "-")) and equals:

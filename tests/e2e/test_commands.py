@@ -318,7 +318,8 @@ def test_signals_by_scancel(cluster: Daemons) -> None:
     """-s goes to the steps alone, -b -s to the script alone; the job runs on."""
     script = cluster.script(
         "trap 'echo shell; touch shell' USR1\n"
-        "srun bash -c 'trap \"echo task; touch task\" USR1; touch ready; until [ -e gate ]; do sleep 0.05; done' &\n"
+        'srun bash -c \'trap "echo task; touch task" USR1; touch ready;'
+        " until [ -e gate ]; do sleep 0.05; done' &\n"
         "until [ -e gate ]; do sleep 0.05; done; wait\n"
     )
     job = cluster.sbatch("-o", "out", script)

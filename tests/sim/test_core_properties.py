@@ -1,5 +1,5 @@
-"""Random histories with faults. After every transaction `check` asserts the invariants; the journal, replayed,
-gives the same state; at the end nothing is stuck."""
+"""Random histories with faults. After every transaction `check` asserts the invariants; the journal,
+replayed, gives the same state; at the end nothing is stuck."""
 
 from __future__ import annotations
 

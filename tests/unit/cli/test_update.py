@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from minislurm.cli.update import JobUpdate, NodeUpdate, PartitionUpdate, parse_update
+from minislurm.cli.update import JobUpdate, NodeUpdate, PartitionUpdate, UpdateError, parse_update
 from minislurm.domain.errors import UsageError
 from minislurm.domain.ids import JobId
 from minislurm.domain.job import Dependency, DependencyKind
@@ -156,3 +156,8 @@ def test_what_cannot_be_done(words: list[str], message: str, prefix: bool) -> No
     with pytest.raises(UsageError) as caught:
         parse_update(words, NOW)
     assert (str(caught.value), caught.value.prefix) == (message, prefix)
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    with pytest.raises(UpdateError, match="Invalid input"):
+        parse_update(["JobId=1", "Comment=caf\udce9"], 0.0)

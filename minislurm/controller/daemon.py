@@ -65,6 +65,7 @@ async def serve(configuration: Configuration) -> None:
     await engine.start()
     # What is there by now stays: no later collection needs to walk through it.
     gc.freeze()
+    gc.enable()
     watchers.start()
     await server.start()
     scheduler.wake()

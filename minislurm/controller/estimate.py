@@ -12,13 +12,14 @@ from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.job import Job, JobSpec
 from minislurm.domain.states import PartitionState
 from minislurm.domain.views import TestResult
-from minislurm.scheduling.cycle import schedule
 from minislurm.scheduling.model import QueuedJob, RequestClass
 
 
 def test_submission(state: ClusterState, spec: JobSpec, caller: Caller, now: float) -> TestResult:
     """Alone with what runs and waits now. Raises Refusal where the submission would be refused, or where
     no start can be foreseen."""
+    from minislurm.scheduling.cycle import schedule
+
     decided = decide_submission(state, SubmitJob(spec, caller), now)
     if isinstance(decided, Refusal):
         raise decided

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import logging
 import sys
 
@@ -20,6 +21,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("-v", "--verbose", action="count", default=0, help="log more")
     parser.add_argument("-V", "--version", action="version", version=f"minislurm {version.VERSION}")
     options = parser.parse_args(arguments)
+    gc.disable()  # until all is loaded (daemon.py)
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.DEBUG if options.verbose else logging.INFO,

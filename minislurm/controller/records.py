@@ -52,11 +52,13 @@ def _take(kind: str, keys: set[K], table: dict[K, V]) -> list[tuple[str, str, by
 def load(store: Store) -> tuple[ClusterState, int]:
     """The state as of the last event in the store, and that event's number."""
     # Nothing of what is made here is garbage; looking for some doubles the time of a start.
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         return _load(store)
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()
 
 
 def _load(store: Store) -> tuple[ClusterState, int]:

@@ -12,7 +12,6 @@ from minislurm.cluster.runs import array_slots
 from minislurm.cluster.snapshot import snapshot
 from minislurm.controller.engine import Engine
 from minislurm.domain.job import Job
-from minislurm.scheduling.cycle import steps
 from minislurm.scheduling.model import TASK_LIMIT, Placement, Plan, Snapshot, Standing, Wait
 
 log = logging.getLogger(__name__)
@@ -86,6 +85,9 @@ class Scheduler:
 
 
 async def _drain(taken: Snapshot, yield_after_s: float) -> Plan:
+    # NumPy takes a tenth of a second to load: after a restart the first answers come before the first pass.
+    from minislurm.scheduling.cycle import steps
+
     generator = steps(taken)
     started = time.perf_counter()
     try:

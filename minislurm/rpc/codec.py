@@ -23,6 +23,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from minislurm.domain.ids import Bitmap
+from minislurm.domain.job import JobSpec
 from minislurm.rpc.gen import common_pb2, controller_pb2, journal_pb2, node_pb2
 
 T = TypeVar("T")
@@ -195,8 +196,28 @@ def _kind_of(hint: Any, wire: FieldDescriptor) -> _Kind:
 
 def _fill_field(message: Message, name: str, value: Any) -> None:
     target = getattr(message, name)
+    if type(value) is JobSpec:
+        target.CopyFrom(_spec_message(value))
+        return
     target.SetInParent()
     fill(target, value)
+
+
+#: A specification is shared by all tasks of an array, and written with each of them, again and again. By
+#: identity, with the object itself so that its id stays its own.
+_spec_messages: dict[int, tuple[JobSpec, Any]] = {}
+_SPECS_KEPT = 64
+
+
+def _spec_message(spec: JobSpec) -> Any:
+    known = _spec_messages.get(id(spec))
+    if known is not None:
+        return known[1]
+    message = to_proto(spec)
+    while len(_spec_messages) >= _SPECS_KEPT:
+        del _spec_messages[next(iter(_spec_messages))]
+    _spec_messages[id(spec)] = (spec, message)
+    return message
 
 
 def _same(value: Any) -> Any:

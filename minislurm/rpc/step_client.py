@@ -196,8 +196,6 @@ class _NodeStream:
         self._refresh = refresh
         self._grace_s = grace_s
         self._started = False
-        #: The current call has brought something.
-        self._progressed = False
         #: Number of the last output that was handled, and of the last that the node was told of.
         self._received = 0
         self._received_told = 0
@@ -215,16 +213,18 @@ class _NodeStream:
     async def run(self) -> None:
         """Until the step is over here, or the node lost. A daemon that is restarted is not: its tasks run on,
         and what they wrote meanwhile is fetched when it is back."""
-        give_up = 0.0
+        give_up, first_problem = 0.0, ""
         while not self._over:
+            received = self._received
             problem = await self._follow()
             if problem is None:
                 break
             now = time.monotonic()
-            if self._progressed or not give_up:
-                give_up = now + self._grace_s
+            # A call that brought nothing new does not win the node more time.
+            if self._received > received or not give_up:
+                give_up, first_problem = now + self._grace_s, problem
             if not self._started or now >= give_up:
-                await self._handle(NodeLost(self.node.node, problem, self._started))
+                await self._handle(NodeLost(self.node.node, first_problem, self._started))
                 break
             await asyncio.sleep(_RETRY_S)
             await self._find_again()
@@ -233,7 +233,6 @@ class _NodeStream:
 
     async def _follow(self) -> str | None:
         """One call, to its end. None: the step is over; else what went wrong."""
-        self._progressed = False
         target = f"{self.node.address}:{self.node.port}"
         if ":" in self.node.address:
             target = f"[{self.node.address}]:{self.node.port}"
@@ -262,7 +261,7 @@ class _NodeStream:
 
     async def _read(self) -> str | None:
         async for output in self._call:
-            self._started = self._progressed = True
+            self._started = True
             kind = output.WhichOneof("kind")
             if kind == "input_taken":
                 self._input_open -= output.input_taken.count

@@ -117,6 +117,9 @@ class Srun:
         state.mkdir()
         make_key(str(state / "auth.key"))
         path = directory / "minislurm.toml"
+        # A far end that breaks off does not come back.
+        timers = "[timers]\nclient_grace_s = 0.3\n"
+        settings = timers + settings.replace("[timers]\n", "")
         path.write_text(
             f'[cluster]\nname = "test"\ncontroller_port = {port}\nstate_dir = "{state}"\n'
             f'{settings}\n[[nodes]]\nname = "n[1-4]"\ncpus = 4\n[[partitions]]\nname = "batch"\n'

@@ -16,6 +16,10 @@ from minislurm.scheduling.model import TASK_LIMIT, Placement, Plan, Snapshot, St
 
 log = logging.getLogger(__name__)
 
+#: Between two passes there is so many times as long as the last one took, up to a limit (seconds).
+_PASS_SHARE = 4
+_LONGEST_REST_S = 0.05
+
 
 class Scheduler:
     """Keeps what the last pass said of the jobs that wait; the state does not need it."""
@@ -26,6 +30,7 @@ class Scheduler:
         self._standings: dict[Hashable, Standing] = {}
         self.last_pass_time = 0.0
         self.passes = 0
+        self._last_pass_s = 0.0
 
     def wake(self) -> None:
         self._wanted.set()
@@ -52,14 +57,16 @@ class Scheduler:
         settings = self._engine.configuration.scheduler
         while True:
             await self._wanted.wait()
-            # Changes come in crowds: a thousand submissions, or the end of many tasks at once.
-            await asyncio.sleep(settings.batching_delay_s)
+            # Changes come in crowds: a thousand submissions, or the end of many tasks at once. The longer a
+            # pass takes, the more of them it should be worth.
+            rest = min(_PASS_SHARE * self._last_pass_s, _LONGEST_REST_S)
+            await asyncio.sleep(max(settings.batching_delay_s, rest))
             self._wanted.clear()
             if self._engine.journal.broken is None and self._engine.state.queue:
                 await self._pass(settings.yield_after_s)
 
     async def _pass(self, yield_after_s: float) -> None:
-        now = time.time()
+        now, begun = time.time(), time.perf_counter()
         plan = await _drain(snapshot(self._engine.state, now), yield_after_s)
         self.passes += 1
         self.last_pass_time = now
@@ -74,6 +81,7 @@ class Scheduler:
                 await asyncio.sleep(0)
                 started = time.perf_counter()
         self._standings = standings
+        self._last_pass_s = time.perf_counter() - begun
 
     def _proposal(self, placement: Placement) -> PlacementProposed:
         job = self._engine.state.jobs.get(placement.job_id)

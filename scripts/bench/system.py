@@ -80,6 +80,10 @@ class Cluster(ABC):
         )
         return time.perf_counter() - start
 
+    def wait_for(self, job_id: int) -> None:
+        """Until the only job has ended, all its tasks included."""
+        self.wait_until_idle(poll_s=0.1)
+
     def wait_until_idle(self, timeout_s: float = 600.0, poll_s: float = 0.02) -> None:
         await_true(lambda: self.pending_and_running() == (0, 0), timeout_s, "the cluster to be idle", poll_s)
 

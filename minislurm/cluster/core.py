@@ -49,8 +49,3 @@ def handle(state: ClusterState, message: Message, now: float, record: Callable[[
         transaction.effects += react(state, event)
         stack.append(iter(follow(state, event)))
     return transaction
-
-
-def replay(state: ClusterState, event: Event) -> None:
-    """An event from the journal: applied, its effects dropped, what followed it comes by itself."""
-    apply(state, event)

@@ -29,7 +29,6 @@ class Scheduler:
         self._wanted = asyncio.Event()
         self._standings: dict[Hashable, Standing] = {}
         self.last_pass_time = 0.0
-        self.passes = 0
         self._last_pass_s = 0.0
 
     def wake(self) -> None:
@@ -68,7 +67,6 @@ class Scheduler:
     async def _pass(self, yield_after_s: float) -> None:
         now, begun = time.time(), time.perf_counter()
         plan = await _drain(snapshot(self._engine.state, now), yield_after_s)
-        self.passes += 1
         self.last_pass_time = now
         standings = {standing.jobs.key: standing for standing in plan.standings}
         started = time.perf_counter()

@@ -52,7 +52,6 @@ class StepProcess:
         self.pids: list[int] = []
         self.ended = False
         self.clean = False
-        self._adopted = adopted
         self._client_grace_s = client_grace_s
         self._waiting_for_srun: asyncio.TimerHandle | None = None
         self._on_event = on_event

@@ -61,7 +61,8 @@ def test_end_during_absence_is_reported_with_its_true_time(daemons: Daemons) -> 
     daemons.kill("controller")
     open_gate(daemons)
     daemons.wait(lambda: daemons.read("out"), "the script ends while the controller is away")
-    time.sleep(0.7)  # the restart must be told apart from the end
+    # The restart must be told apart from the end.
+    daemons.wait(lambda: time.time() > float(daemons.read("out")) + 0.7, "some time has gone by")
     daemons.start("controller")
     daemons.wait_state(job, "FAILED")
     record = daemons.job(job)

@@ -7,6 +7,7 @@ import time
 from minislurm.cluster.effects import EndRun, ForgetRun, NodeCommand, PrepareRun, SignalRun, StartRun
 from minislurm.controller.blobs import split_environment
 from minislurm.controller.engine import Engine
+from minislurm.domain.arrays import shape_of
 from minislurm.domain.exhaustive import assert_never
 from minislurm.domain.job import Job
 from minislurm.rpc import codec
@@ -67,4 +68,8 @@ def _prepare(engine: Engine, job: Job, command: PrepareRun) -> node_pb2.PrepareR
         kill_wait_s=engine.configuration.timers.kill_wait_s,
     )
     codec.fill(message.job, job)
+    if job.array_task_id is not None:
+        # A task has no use for the ids of thousands of others.
+        message.job.spec.ClearField("array_tasks")
+        codec.fill(message.array, shape_of(job.spec.array_tasks))
     return message

@@ -97,8 +97,9 @@ class NodeService(node_pb2_grpc.NodeControlServicer):
                     node = self._engine.state.nodes[connection.node]
                     node.cpu_load = message.heartbeat.cpu_load
                     node.free_memory_mib = message.heartbeat.free_memory_mib
-                case "report":
-                    self._report(connection, message.report)
+                case "reports":
+                    for report in message.reports.reports:
+                        self._report(connection, report)
 
     def _report(self, connection: Connection, report: Any) -> None:
         """Acknowledged once it is durable; while the store is away the node keeps it."""

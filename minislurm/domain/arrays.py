@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 
 #: Above every sensible max_array_size; keeps a typing error from filling the memory.
 MAX_TASK_ID = 4_000_000
@@ -19,6 +21,25 @@ class ArrayExpression:
     tasks: tuple[int, ...]
     #: So many at a time; 0 for no limit.
     limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayShape:
+    """What a task learns of its array."""
+
+    count: int
+    first: int
+    last: int
+    #: The common distance of the ids; 1 where there is none.
+    step: int
+
+
+@lru_cache(maxsize=256)
+def shape_of(tasks: tuple[int, ...]) -> ArrayShape:
+    """`tasks`: ascending, at least one."""
+    distances = {after - before for before, after in pairwise(tasks)}
+    step = distances.pop() if len(distances) == 1 else 1
+    return ArrayShape(len(tasks), tasks[0], tasks[-1], step)
 
 
 def parse_array(text: str) -> ArrayExpression:

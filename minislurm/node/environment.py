@@ -7,10 +7,10 @@ Environments are dicts of strings as `os.fsdecode` makes them; `entries` and `pa
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
+from minislurm.domain.arrays import ArrayShape
 from minislurm.domain.hostlist import compress
 from minislurm.domain.ids import BATCH_STEP, StepId, indexes_of
 from minislurm.domain.job import Job, JobSpec
@@ -178,7 +178,7 @@ def job_environment(prepare: Prepare, place: Place) -> dict[str, str]:
         environment["MINISLURM_CONF"] = place.configuration_path
     environment |= _as_given(spec, len(job.allocation))
     environment |= _gpus(allocation)
-    environment |= _array(job)
+    environment |= _array(job, prepare.array)
     environment |= _times(job)
     if job.restarts:
         environment["SLURM_RESTART_COUNT"] = str(job.restarts)
@@ -228,24 +228,17 @@ def _gpus(allocation: NodeAllocation) -> dict[str, str]:
     }
 
 
-def _array(job: Job) -> dict[str, str]:
-    if job.array_task_id is None:
+def _array(job: Job, array: ArrayShape | None) -> dict[str, str]:
+    if array is None:
         return {}
-    tasks = job.spec.array_tasks
     return {
         "SLURM_ARRAY_JOB_ID": str(job.array_job_id),
         "SLURM_ARRAY_TASK_ID": str(job.array_task_id),
-        "SLURM_ARRAY_TASK_COUNT": str(len(tasks)),
-        "SLURM_ARRAY_TASK_MIN": str(tasks[0]),
-        "SLURM_ARRAY_TASK_MAX": str(tasks[-1]),
-        "SLURM_ARRAY_TASK_STEP": str(_array_step(tasks)),
+        "SLURM_ARRAY_TASK_COUNT": str(array.count),
+        "SLURM_ARRAY_TASK_MIN": str(array.first),
+        "SLURM_ARRAY_TASK_MAX": str(array.last),
+        "SLURM_ARRAY_TASK_STEP": str(array.step),
     }
-
-
-def _array_step(tasks: Sequence[int]) -> int:
-    """The common distance of the ids; 1 where there is none."""
-    distances = {after - before for before, after in pairwise(tasks)}
-    return distances.pop() if len(distances) == 1 else 1
 
 
 def _times(job: Job) -> dict[str, str]:

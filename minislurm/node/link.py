@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import grpc
@@ -31,6 +32,9 @@ _OPTIONS = [
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.use_local_subchannel_pool", 1),
 ]
+
+#: So many reports in one message at most.
+_REPORTS_A_MESSAGE = 500
 
 
 @dataclass(slots=True)
@@ -119,11 +123,16 @@ class ControllerLink:
                 self._beat_due = False
                 await call.write(node_pb2.NodeMessage(heartbeat=self._heartbeat()))
             while self._sent < len(self._kept):
-                report = self._kept[self._sent].report
-                self._number += 1
-                report.number = self._number
-                self._sent += 1
-                await call.write(node_pb2.NodeMessage(report=report))
+                await call.write(node_pb2.NodeMessage(reports=self._next_reports()))
+
+    def _next_reports(self) -> node_pb2.Reports:
+        """What has gathered while the last message was being sent."""
+        taken = [kept.report for kept in islice(self._kept, self._sent, self._sent + _REPORTS_A_MESSAGE)]
+        for report in taken:
+            self._number += 1
+            report.number = self._number
+        self._sent += len(taken)
+        return node_pb2.Reports(reports=taken)
 
     async def _beat(self) -> None:
         # Through the writer: two writes at once are not allowed.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from minislurm.domain.arrays import ArrayShape
 from minislurm.domain.ids import JobId, RunNumber, StepId
 from minislurm.domain.job import EndCause, Job
 
@@ -44,6 +45,8 @@ class Prepare:
     topology_address: str = ""
     topology_pattern: str = ""
     controller_address: str = ""
+    #: Of a task of an array; its specification comes without the ids.
+    array: ArrayShape | None = None
 
 
 @dataclass(frozen=True, slots=True)

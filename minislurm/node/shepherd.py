@@ -26,11 +26,11 @@ from minislurm.node.tasks import (
     LAUNCH_FAILED_SIGNAL,
     Files,
     LaunchError,
+    Program,
     Task,
     as_root,
     as_user,
     prepare_groups,
-    start_task,
 )
 from minislurm.node.tracking import CgroupTracker, DescendantTracker, send_signal, start_time
 
@@ -136,7 +136,9 @@ class Shepherd:
         os.set_blocking(self._wakeup, False)
         os.set_blocking(wakeup_in, False)
         signal.set_wakeup_fd(wakeup_in, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, _ignore)
+        # Not SIG_IGN, which is Python's choice for the last two: a program inherits what is ignored.
+        for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, _ignore)
         self._poll.register(self._wakeup, select.POLLIN)
 
     def _open_listener(self) -> None:
@@ -172,8 +174,9 @@ class Shepherd:
             group_descriptor = _open_group(order["cgroup"])
         files = Files(order)
         work_dir = self._open_files(files)
+        program = Program(order)
         for task in self._tasks:
-            task.pid = start_task(order, task, work_dir, group_descriptor)
+            task.pid = program.start(task, work_dir, group_descriptor)
             self._task_of_pid[task.pid] = task
         self._start_time = time.time()
         self._childless = False
@@ -478,7 +481,7 @@ class Shepherd:
 
 
 def _ignore(number: int, frame: object) -> None:
-    """A handler must exist for the wake-up descriptor to be written."""
+    """A handler must exist for the wake-up descriptor to be written, and for calls to fail with EPIPE."""
 
 
 def _open_group(path: str) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -139,19 +138,53 @@ def as_root(was_root: bool) -> None:
         os.setegid(0)
 
 
-def start_task(order: ShepherdOrder, task: Task, work_dir: str, group_descriptor: int) -> int:
-    """Forks and executes; the pid. `group_descriptor`: cgroup.procs of the step, or -1."""
-    pid = os.fork()
-    if pid:
-        return pid
-    code = 1
-    try:
-        _become(order, task, work_dir, group_descriptor)
-        code = _execute(order, task)
-    except BaseException as error:
-        _complain(order, f"error: {error}")
-    finally:
-        os._exit(code)
+class Program:
+    """What all tasks of an order execute. Worked out before the fork: the child of a Python process pays for
+    every page that it touches."""
+
+    def __init__(self, order: ShepherdOrder) -> None:
+        self._order = order
+        self._arguments = [os.fsencode(argument) for argument in order["arguments"]]
+        self._environment = _encoded(order["environment"])
+
+    def start(self, task: Task, work_dir: str, group_descriptor: int) -> int:
+        """Forks and executes; the pid. `group_descriptor`: cgroup.procs of the step, or -1."""
+        environment = self._environment
+        if task.order["environment"]:
+            environment = {**environment, **_encoded(task.order["environment"])}
+        candidates = _candidates(self._arguments[0], environment.get(b"PATH"))
+        pid = os.fork()
+        if pid:
+            return pid
+        code = 1
+        try:
+            _become(self._order, task, work_dir, group_descriptor)
+            environment[b"SLURM_TASK_PID"] = b"%d" % os.getpid()
+            code = self._execute(candidates, environment)
+        except BaseException as error:
+            _complain(self._order, f"error: {error}")
+        finally:
+            os._exit(code)
+
+    def _execute(self, candidates: list[bytes], environment: dict[bytes, bytes]) -> int:
+        """Returns only on failure: the exit code, Slurm's is errno (2: not found, 13: no permission)."""
+        error = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+        for program in candidates:
+            try:
+                os.execve(program, self._arguments, environment)
+            except OSError as failure:
+                if failure.errno not in (errno.ENOENT, errno.ENOTDIR) and error.errno == errno.ENOENT:
+                    error = failure
+        _complain(self._order, f"error: execve(): {self._order['arguments'][0]}: {error.strerror}")
+        return error.errno or 1
+
+
+def _encoded(entries: list[str]) -> dict[bytes, bytes]:
+    environment: dict[bytes, bytes] = {}
+    for entry in entries:
+        name, _, value = os.fsencode(entry).partition(b"=")
+        environment[name] = value
+    return environment
 
 
 def _become(order: ShepherdOrder, task: Task, work_dir: str, group_descriptor: int) -> None:
@@ -161,34 +194,11 @@ def _become(order: ShepherdOrder, task: Task, work_dir: str, group_descriptor: i
         os.write(group_descriptor, b"0")
     for number, descriptor in enumerate(task.stdio):
         os.dup2(descriptor, number)
-    signal.set_wakeup_fd(-1)
-    # Python ignores these two, and what is ignored stays ignored in the program.
-    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL)
     if must_become_user(order):
         os.setresgid(order["group_id"], order["group_id"], order["group_id"])
         os.setresuid(order["user_id"], order["user_id"], order["user_id"])
     os.umask(order["umask"])
     os.chdir(work_dir)
-
-
-def _execute(order: ShepherdOrder, task: Task) -> int:
-    """Returns only on failure: the exit code, Slurm's is errno (2: not found, 13: no permission)."""
-    environment: dict[bytes, bytes] = {}
-    for entry in (*order["environment"], *task.order["environment"]):
-        name, _, value = os.fsencode(entry).partition(b"=")
-        environment[name] = value
-    environment[b"SLURM_TASK_PID"] = b"%d" % os.getpid()
-    arguments = [os.fsencode(argument) for argument in order["arguments"]]
-    error = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-    for program in _candidates(arguments[0], environment.get(b"PATH")):
-        try:
-            os.execve(program, arguments, environment)
-        except OSError as failure:
-            if failure.errno not in (errno.ENOENT, errno.ENOTDIR) and error.errno == errno.ENOENT:
-                error = failure
-    _complain(order, f"error: execve(): {order['arguments'][0]}: {error.strerror}")
-    return error.errno or 1
 
 
 def _candidates(program: bytes, path: bytes | None) -> list[bytes]:

@@ -3,6 +3,7 @@ protobuf messages."""
 
 from __future__ import annotations
 
+from minislurm.domain.arrays import ArrayShape
 from minislurm.domain.exhaustive import assert_never
 from minislurm.domain.ids import BATCH_STEP, JobId, RunNumber, StepId
 from minislurm.domain.job import EndCause, Job
@@ -61,6 +62,7 @@ def prepare(message: node_pb2.PrepareRun) -> Prepare:
         topology_address=message.topology_address,
         topology_pattern=message.topology_pattern,
         controller_address=message.controller_address,
+        array=from_proto(ArrayShape, message.array) if message.HasField("array") else None,
     )
 
 

@@ -8,14 +8,14 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class NodeMessage(_message.Message):
-    __slots__ = ("registration", "heartbeat", "report")
+    __slots__ = ("registration", "heartbeat", "reports")
     REGISTRATION_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
-    REPORT_FIELD_NUMBER: _ClassVar[int]
+    REPORTS_FIELD_NUMBER: _ClassVar[int]
     registration: Registration
     heartbeat: Heartbeat
-    report: Report
-    def __init__(self, registration: _Optional[_Union[Registration, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., report: _Optional[_Union[Report, _Mapping]] = ...) -> None: ...
+    reports: Reports
+    def __init__(self, registration: _Optional[_Union[Registration, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., reports: _Optional[_Union[Reports, _Mapping]] = ...) -> None: ...
 
 class Registration(_message.Message):
     __slots__ = ("node", "facts", "runs")
@@ -56,6 +56,12 @@ class Heartbeat(_message.Message):
     cpu_load: float
     free_memory_mib: int
     def __init__(self, cpu_load: _Optional[float] = ..., free_memory_mib: _Optional[int] = ...) -> None: ...
+
+class Reports(_message.Message):
+    __slots__ = ("reports",)
+    REPORTS_FIELD_NUMBER: _ClassVar[int]
+    reports: _containers.RepeatedCompositeFieldContainer[Report]
+    def __init__(self, reports: _Optional[_Iterable[_Union[Report, _Mapping]]] = ...) -> None: ...
 
 class Report(_message.Message):
     __slots__ = ("number", "job_id", "run", "run_prepared", "prepare_failed", "run_started", "batch_exited", "run_cleaned", "step_ended")
@@ -167,8 +173,20 @@ class Registered(_message.Message):
     cluster: str
     def __init__(self, heartbeat_interval_s: _Optional[float] = ..., spec: _Optional[_Union[_common_pb2.NodeSpec, _Mapping]] = ..., cluster: _Optional[str] = ...) -> None: ...
 
+class ArrayShape(_message.Message):
+    __slots__ = ("count", "first", "last", "step")
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    first: int
+    last: int
+    step: int
+    def __init__(self, count: _Optional[int] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., step: _Optional[int] = ...) -> None: ...
+
 class PrepareRun(_message.Message):
-    __slots__ = ("job_id", "run", "job", "script", "environment", "start", "restart_reason", "topology_address", "topology_pattern", "controller_address", "kill_wait_s")
+    __slots__ = ("job_id", "run", "job", "script", "environment", "start", "restart_reason", "topology_address", "topology_pattern", "controller_address", "kill_wait_s", "array")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
@@ -180,6 +198,7 @@ class PrepareRun(_message.Message):
     TOPOLOGY_PATTERN_FIELD_NUMBER: _ClassVar[int]
     CONTROLLER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     KILL_WAIT_S_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_FIELD_NUMBER: _ClassVar[int]
     job_id: int
     run: int
     job: _common_pb2.Job
@@ -191,7 +210,8 @@ class PrepareRun(_message.Message):
     topology_pattern: str
     controller_address: str
     kill_wait_s: float
-    def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., job: _Optional[_Union[_common_pb2.Job, _Mapping]] = ..., script: _Optional[bytes] = ..., environment: _Optional[_Iterable[bytes]] = ..., start: bool = ..., restart_reason: _Optional[str] = ..., topology_address: _Optional[str] = ..., topology_pattern: _Optional[str] = ..., controller_address: _Optional[str] = ..., kill_wait_s: _Optional[float] = ...) -> None: ...
+    array: ArrayShape
+    def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., job: _Optional[_Union[_common_pb2.Job, _Mapping]] = ..., script: _Optional[bytes] = ..., environment: _Optional[_Iterable[bytes]] = ..., start: bool = ..., restart_reason: _Optional[str] = ..., topology_address: _Optional[str] = ..., topology_pattern: _Optional[str] = ..., controller_address: _Optional[str] = ..., kill_wait_s: _Optional[float] = ..., array: _Optional[_Union[ArrayShape, _Mapping]] = ...) -> None: ...
 
 class StartRun(_message.Message):
     __slots__ = ("job_id", "run")

@@ -87,10 +87,11 @@ class ControllerDouble(node_pb2_grpc.NodeControlServicer):
                         )
                     case "heartbeat":
                         self.heartbeats.append(message.heartbeat)
-                    case "report":
+                    case "reports":
                         if self.acknowledging:
-                            self.reports.append(message.report)
-                            acknowledged = node_pb2.ControllerMessage(acknowledged=message.report.number)
+                            reports = message.reports.reports
+                            self.reports += reports
+                            acknowledged = node_pb2.ControllerMessage(acknowledged=reports[-1].number)
                             self._commands.put_nowait(acknowledged)
                 self.changed.set()
         finally:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from minislurm.domain.arrays import shape_of
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId, bitmap_of
 from minislurm.domain.job import Job
 from minislurm.domain.resources import NodeAllocation
@@ -169,7 +170,7 @@ def test_array_tasks() -> None:
         submit_host="login1",
     )  # fmt: skip
     prepare = a_prepare(
-        8, spec=spec, name="arr", array_job_id=JobId(2), array_task_id=19,
+        8, spec=spec, name="arr", array_job_id=JobId(2), array_task_id=19, array=shape_of(spec.array_tasks),
         allocation=(NodeAllocation(NodeName("n1"), bitmap_of([3])),),
         topology_address="spine.rack1.n1", topology_pattern="switch.switch.node",
     )  # fmt: skip
@@ -187,7 +188,7 @@ def test_array_tasks() -> None:
 
 @pytest.mark.parametrize(("tasks", "step"), [((0, 4, 8), "4"), ((5,), "1"), ((1, 2, 4), "1")])
 def test_the_step_of_an_array(tasks: tuple[int, ...], step: str) -> None:
-    prepare = a_prepare(spec=a_spec(array_tasks=tasks), array_job_id=JobId(1), array_task_id=tasks[0])
+    prepare = a_prepare(array=shape_of(tasks), array_job_id=JobId(1), array_task_id=tasks[0])
     assert batch(prepare)["SLURM_ARRAY_TASK_STEP"] == step
 
 

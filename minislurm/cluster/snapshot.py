@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import overload
 
+from minislurm.cluster.licenses import free_licenses
 from minislurm.cluster.queue import ClassKey, QueueClass
+from minislurm.cluster.reserved_nodes import run_end
 from minislurm.cluster.runs import array_slots
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import Bitmap, JobId
 from minislurm.domain.job import Job
 from minislurm.domain.node import Node
+from minislurm.domain.reservation import Reservation, ReservationFlag
 from minislurm.domain.states import JobState
 from minislurm.scheduling.model import (
     NodeAvailability,
     QueuedJob,
     RequestClass,
+    ReservedNodes,
     RunningJob,
     Snapshot,
 )
@@ -27,7 +32,7 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
     return Snapshot(
         now=now,
         nodes=[_availability(node) for node in state.nodes.values()],
-        running=[_running(state.jobs[job_id], now) for job_id in state.active],
+        running=[_running(state, state.jobs[job_id], now) for job_id in state.active],
         classes=[
             _class(state, key, queued)
             for key, queued in state.queue.classes.items()
@@ -35,6 +40,8 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
         ],
         topology=state.topology,
         settings=state.configuration.scheduler,
+        reservations=tuple(_reserved(r) for r in sorted(state.reservations.values(), key=_by_start)),
+        licenses=free_licenses(state),
     )
 
 
@@ -52,17 +59,43 @@ def _availability(node: Node) -> NodeAvailability:
         gpus=Bitmap(gpus),
         gpus_by_type={name: node.gpus_of_type(name) for name in types},
         features=frozenset(node.spec.features),
-        weight=node.spec.weight,
+        weight=node.weight,
     )
 
 
-def _running(job: Job, now: float) -> RunningJob:
+#: So many times of a recurring reservation are foreseen.
+_WINDOWS = 16
+
+
+def _by_start(reservation: Reservation) -> tuple[float, str]:
+    return reservation.start_time, reservation.name
+
+
+def _reserved(reservation: Reservation) -> ReservedNodes:
+    has = reservation.has
+    return ReservedNodes(
+        reservation.name,
+        tuple(islice(reservation.windows(), _WINDOWS)),
+        reservation.nodes,
+        reservation.users,
+        reservation.accounts,
+        maintenance=has(ReservationFlag.MAINT),
+        binds_nodes=reservation.binds_nodes,
+        binds_time=not has(ReservationFlag.FLEX),
+        overrides=has(ReservationFlag.MAINT) or has(ReservationFlag.OVERLAP),
+    )
+
+
+def _running(state: ClusterState, job: Job, now: float) -> RunningJob:
+    request = job.request
+    own = (job.spec.user_id, request.exclusive_user is not None, request.licenses)
+    end = run_end(state, job)
     if job.state is not JobState.COMPLETING:
-        return RunningJob(job.id, job.expected_end_time, job.allocation)
+        return RunningJob(job.id, end, job.allocation, *own)
     # Nodes that have let go are free already: counted twice, they would seem to have room beside a head.
     # The others are about to let go.
     held = tuple(part for part in job.allocation if part.node in job.open_nodes)
-    return RunningJob(job.id, min(job.expected_end_time, now), held)
+    return RunningJob(job.id, min(end, now), held, *own)
 
 
 def _class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestClass:
@@ -80,6 +113,9 @@ def _class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestCla
         avoided_nodes=key.avoided_nodes,
         jobs=_Members(list(queued.members), arrays),
         key=key,
+        user_id=key.user_id,
+        user_name=key.user_name,
+        account=key.account,
     )
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from math import inf
 
 import numpy as np
+from numpy.typing import NDArray
 
 from minislurm.scheduling.model import RunningJob
 from minislurm.scheduling.nodes import Counts, Inventory, Share
@@ -22,7 +23,10 @@ from minislurm.scheduling.nodes import Counts, Inventory, Share
 #: Allocations read between two yields: about a millisecond.
 _CHUNK = 500
 
-Fit = Callable[[Counts], "list[Share] | None"]
+#: The head's shares of these counts at that time; None: it does not fit.
+Fit = Callable[[Counts, float], "list[Share] | None"]
+#: Indexes of ascending times; from each to the next, more and more becomes free.
+Segments = Callable[[NDArray[np.float64]], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,26 +118,33 @@ class Backfill:
         return [r.beside for r in self.reservations if _runs_past(end, r.time)]
 
     def reserve(
-        self, partition: str, duration_s: float, free: Counts, fit: Fit
+        self,
+        partition: str,
+        duration_s: float,
+        free: Counts,
+        fit: Fit,
+        edges: Sequence[float] = (),
+        segments: Segments = lambda times: [0],
     ) -> Generator[None, None, Reservation | None]:
         """Earliest start for a head that would get `fit(counts)`, if nothing else were started.
 
         None: not even after everything has ended, because of an earlier reservation without an end.
+        `edges`: times besides ends at which nodes open; `segments`: within each none closes.
         Yields between units of work.
         """
         if self._running is not None:
             yield from self._timeline.add_running(self._running)
             self._running = None
         ends = self._timeline.sorted()
-        times = np.unique(np.concatenate((ends.ends, [r.end for r in self.reservations], [self._now])))
+        times = np.unique(np.concatenate((ends.ends, [r.end for r in self.reservations], edges, [self._now])))
 
         found: dict[int, list[Share] | None] = {}
 
         def fits(k: int) -> bool:
-            found[k] = fit(self._available(float(times[k]), free))
+            found[k] = fit(self._available(float(times[k]), free), float(times[k]))
             return found[k] is not None
 
-        first = yield from _first(len(times), fits)
+        first = yield from _first_of(segments(times), len(times), fits)
         shares = None if first is None else found[first]
         if first is None or shares is None:
             return None
@@ -181,6 +192,17 @@ def _runs_past(end: float, time: float) -> bool:
 def _take_all(counts: Counts, shares: Iterable[Share]) -> None:
     for share in shares:
         counts.take(share)
+
+
+def _first_of(
+    starts: Sequence[int], count: int, holds: Callable[[int], bool]
+) -> Generator[None, None, int | None]:
+    """The least index that holds, where later ones hold too within the same segment."""
+    for low, high in zip(starts, [*starts[1:], count], strict=True):
+        found = yield from _first(high - low, lambda k, low=low: holds(low + k))  # type: ignore[misc]
+        if found is not None:
+            return low + found
+    return None
 
 
 def _first(count: int, holds: Callable[[int], bool]) -> Generator[None, None, int | None]:

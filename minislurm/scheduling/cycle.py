@@ -15,7 +15,8 @@ from minislurm.scheduling.backfill import Backfill, Reservation, end_of
 from minislurm.scheduling.draft import Draft
 from minislurm.scheduling.filters import Filters, RequestKey, key_of
 from minislurm.scheduling.model import Plan, RequestClass, Snapshot, Wait
-from minislurm.scheduling.nodes import Counts, NodeTable, Share
+from minislurm.scheduling.nodes import Counts, Mask, NodeTable, Share
+from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.order import Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
 from minislurm.scheduling.room import Room
@@ -76,6 +77,7 @@ class _Cycle:
         self._now = snapshot.now
         self._table = table
         self._filters = Filters(table.inventory)
+        self._openings = Openings(table.inventory, snapshot)
         self._backfill = Backfill(table.inventory, snapshot.now, snapshot.running)
         #: Partitions whose first blocked job has been met.
         self._heads: set[str] = set()
@@ -84,14 +86,14 @@ class _Cycle:
         #: Blocked requests looked at behind a head.
         self._looked_at = 0
         #: In a pass less and less is free: what is blocked stays so, and whatever takes as long or longer.
-        self._blocked: dict[RequestKey, tuple[float, Wait]] = {}
+        self._blocked: dict[tuple[RequestKey, int], tuple[float, Wait]] = {}
         #: The room of the class in turn, and how many of the table's changes it has seen.
         self._room: tuple[RequestClass, Room] | None = None
         self._seen = 0
 
     def misfit(self, jobs: RequestClass) -> Wait | None:
         """Why it cannot start whoever ends; such jobs hold nobody up."""
-        reason = self._filters.misfit(jobs)
+        reason = self._filters.misfit(jobs) or self._openings.misfit(jobs)
         if reason is None:
             return None
         if reason not in _NODE_REASONS:
@@ -105,10 +107,11 @@ class _Cycle:
             self._is_closed(jobs) or self._is_beyond_depth(jobs) or self._known_wait(jobs) is not None
         ):
             return None
-        return choose(self._room_beside_reservations(jobs))
+        return choose(self._room_beside_reservations(jobs)) if self._openings.has_licenses(jobs) else None
 
     def started(self, jobs: RequestClass, shares: list[Share]) -> None:
         self._backfill.started(shares, end_of(self._now, jobs.time_limit_s))
+        self._openings.started(jobs, shares)
 
     def block(self, jobs: RequestClass) -> Generator[None, None, tuple[Wait, Wait]]:
         """The wait of the class' next job and that of those behind it. Reserves for a partition's first."""
@@ -118,10 +121,13 @@ class _Cycle:
         if self._is_beyond_depth(jobs):
             wait = Wait(Reason.PRIORITY)
             return wait, wait
+        lacking = self._openings.license_wait(jobs)
+        if lacking is not None:
+            return lacking, lacking
         wait = self._explain(jobs)
         yield
-        partition = jobs.partition.name
-        self._blocked[key_of(jobs)] = (end_of(self._now, jobs.time_limit_s), wait)
+        partition = _head_of(jobs)
+        self._blocked[self._key(jobs)] = (end_of(self._now, jobs.time_limit_s), wait)
         if partition in self._heads:
             self._looked_at += 1
             return wait, wait
@@ -131,8 +137,11 @@ class _Cycle:
             return wait, wait
         reservation = yield from self._backfill.reserve(
             partition, end_of(0.0, jobs.time_limit_s), self._table.free,
-            lambda counts: choose(self._room_in(jobs, [counts])),
+            lambda counts, time: choose(self._room_in(jobs, [counts], self._openings.allowed(jobs, time))),
+            self._openings.edges(), lambda times: self._openings.segments(jobs, times),
         )  # fmt: skip
+        if reservation is not None:
+            self._openings.planned(jobs, reservation.shares, reservation.time)
         return (wait if reservation is None else self._planned(wait, reservation)), wait
 
     def _planned(self, wait: Wait, reservation: Reservation) -> Wait:
@@ -143,8 +152,13 @@ class _Cycle:
 
     def _explain(self, jobs: RequestClass) -> Wait:
         """Resources: not even if it were first. Priority: it would fit, but others come before it."""
-        now = self._room_in(jobs, [self._table.free])
-        reason = Reason.RESOURCES if choose(now) is None else Reason.PRIORITY
+        open_now = self._openings.allowed(jobs, self._now)
+        now = self._room_in(jobs, [self._table.free], open_now)
+        reason = Reason.PRIORITY
+        if choose(now) is None:
+            reason = Reason.RESOURCES
+            if open_now is not None and choose(alone := self._room_in(jobs, [self._table.free])) is not None:
+                reason = self._openings.reason(jobs, alone.tasks > 0)
         beside = now if self._is_closed(jobs) else self._room_beside_reservations(jobs)
         return Wait(reason, self._filters.rejected(jobs, self._table.free, beside))
 
@@ -152,11 +166,14 @@ class _Cycle:
         return self._room is not None and self._room[0] is jobs
 
     def _known_wait(self, jobs: RequestClass) -> Wait | None:
-        end, wait = self._blocked.get(key_of(jobs), (0.0, None))
+        end, wait = self._blocked.get(self._key(jobs), (0.0, None))
         return wait if end_of(self._now, jobs.time_limit_s) >= end else None
 
+    def _key(self, jobs: RequestClass) -> tuple[RequestKey, int]:
+        return key_of(jobs), self._openings.user_of(jobs)
+
     def _is_beyond_depth(self, jobs: RequestClass) -> bool:
-        return jobs.partition.name in self._heads and self._looked_at >= self._settings.backfill_depth
+        return _head_of(jobs) in self._heads and self._looked_at >= self._settings.backfill_depth
 
     def _is_closed(self, jobs: RequestClass) -> bool:
         if self._settings.backfill != "off" or not self._heads:
@@ -173,15 +190,27 @@ class _Cycle:
                 room.refresh(changes[self._seen :])
         else:
             reached = self._backfill.reached_by(end_of(self._now, jobs.time_limit_s))
-            room = self._room_in(jobs, [self._table.free, *reached])
+            open_now = self._openings.allowed(jobs, self._now)
+            room = self._room_in(jobs, [self._table.free, *reached], open_now)
             self._room = (jobs, room)
         self._seen = len(changes)
         return room
 
-    def _room_in(self, jobs: RequestClass, counts: list[Counts]) -> Room:
+    def _room_in(self, jobs: RequestClass, counts: list[Counts], open_nodes: Mask | None = None) -> Room:
+        """`open_nodes`: what reservations and other users leave at that time; None: all."""
         filters = self._filters
+        allowed = filters.allowed(jobs)
+        if open_nodes is not None:
+            allowed = allowed & open_nodes
         spread = (jobs.partition.placement or self._settings.placement) == "spread"
         return Room(
-            self._table.inventory, jobs.request, filters.bounds(jobs), filters.allowed(jobs), counts,
+            self._table.inventory, jobs.request, filters.bounds(jobs), allowed, counts,
             spread=spread,
         )  # fmt: skip
+
+
+def _head_of(jobs: RequestClass) -> str:
+    """Of equal name one job has a reservation in EASY's sense. Those of an operator's reservation wait for its
+    nodes, and keep no place for the others of their partition."""
+    name, reservation = jobs.partition.name, jobs.request.reservation
+    return f"{name} {reservation}" if reservation else name

@@ -111,7 +111,7 @@ class Reservation:
 
 
 def overlap(one: Reservation, other: Reservation) -> bool:
-    """Do any of their times overlap? Two that recur are compared over more than a week: all repeat by then."""
+    """Do any of their times overlap? Two that recur are compared over eight days: all repeat by then."""
     last = max(one.end_time, other.end_time)
     if one.recurs and other.recurs:
         last += 8 * 86400.0

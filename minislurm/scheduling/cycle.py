@@ -210,7 +210,7 @@ class _Cycle:
 
 
 def _head_of(jobs: RequestClass) -> str:
-    """Of equal name one job has a reservation in EASY's sense. Those of an operator's reservation wait for its
-    nodes, and keep no place for the others of their partition."""
+    """One job of each such name is a head. Those of an operator's reservation wait for its nodes, and keep
+    no place for the others of their partition."""
     name, reservation = jobs.partition.name, jobs.request.reservation
     return f"{name} {reservation}" if reservation else name

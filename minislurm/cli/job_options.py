@@ -28,6 +28,8 @@ class JobOptions:
     nodelist: str = ""
     exclude: str = ""
     constraint: str = ""
+    reservation: str = ""
+    licenses: str = ""
 
     # the job
     job_name: str | None = None
@@ -39,6 +41,10 @@ class JobOptions:
     #: Seconds; 0: no limit; None: the partition's default.
     time: float | None = None
     begin: float | None = None
+    #: Unix time; None: none.
+    deadline: float | None = None
+    #: Seconds; 0: as long as it takes.
+    max_wait: float = 0.0
     dependency: str = ""
     kill_on_invalid_dep: bool | None = None
     array: str = ""

@@ -76,6 +76,20 @@ def parse_begin(text: str) -> float:
         raise OptionError("Invalid --begin specification", exit_code=255, preface=[str(error)]) from error
 
 
+def parse_deadline(text: str) -> float:
+    try:
+        return parse_time(text, time.time())
+    except ValueError as error:
+        raise OptionError("Invalid --deadline specification", exit_code=255, preface=[str(error)]) from error
+
+
+def licenses_text(text: str) -> str:
+    """Kept as given; what is no list of licenses the controller's answer names, as in Slurm."""
+    if not text:
+        raise ValueError(text)
+    return text
+
+
 def parse_signal_before_end(text: str) -> SignalBeforeEnd:
     match = _SIGNAL.match(text)
     if match is None or int(match[3] or 0) > 65535:
@@ -120,10 +134,12 @@ def gres_text(text: str) -> str:
 
 
 def parse_exclusive(text: str) -> str:
-    """ "node" for the whole node. Sharing among one user's jobs is not built."""
+    """ "node" for the whole node, "user" for nodes shared by one user's jobs."""
     if text.lower() in ("", "node", "exclusive", "yes", "1"):
         return "node"
-    if text.lower() in ("user", "mcs"):
+    if text.lower() == "user":
+        return "user"
+    if text.lower() == "mcs":
         raise OptionError(f"--exclusive={text} is not supported by minislurm")
     raise ValueError(text)
 

@@ -17,8 +17,10 @@ from minislurm.cli.option_values import (
     count,
     gpus_text,
     gres_text,
+    licenses_text,
     only,
     parse_begin,
+    parse_deadline,
     parse_exclusive,
     parse_nice,
     parse_nodes,
@@ -124,8 +126,9 @@ _RESOURCES = (
         environment=_variables("CPUS_PER_GPU"), panel=RESOURCES,
     ),
     JobOption(
-        "exclusive", "", "Whole nodes (srun in a job: CPUs of its own).", "node", argument=Argument.OPTIONAL,
-        parse=parse_exclusive, default_text="node", environment=_variables("EXCLUSIVE"), panel=RESOURCES,
+        "exclusive", "", "Whole nodes; user: shared only by own jobs (srun in a job: CPUs of its own).",
+        "node|user", argument=Argument.OPTIONAL, parse=parse_exclusive, default_text="node",
+        environment=_variables("EXCLUSIVE"), panel=RESOURCES,
     ),
     JobOption(
         "nodelist", "w", "These nodes, or a file that lists them.", "HOSTLIST", update_keys=("ReqNodeList",),
@@ -138,6 +141,14 @@ _RESOURCES = (
         "constraint", "C", "Features that the nodes must have.", "EXPRESSION",
         environment=_variables("CONSTRAINT"),
         update_keys=("Features",), panel=RESOURCES,
+    ),
+    JobOption(
+        "reservation", "", "Nodes of this reservation.", "NAME", environment=_variables("RESERVATION"),
+        update_keys=("ReservationName",), panel=RESOURCES,
+    ),
+    JobOption(
+        "licenses", "L", "Licenses, held while the job runs: ansys:2,matlab.", "LIST", parse=licenses_text,
+        update_keys=("Licenses",), panel=RESOURCES,
     ),
 )  # fmt: skip
 
@@ -164,6 +175,14 @@ _JOB = (
     JobOption(
         "begin", "b", "Not before this time: 16:00, tomorrow, now+1hour, 2026-01-20T12:34.", "TIME",
         parse=parse_begin, update_keys=("StartTime", "EligibleTime", "BeginTime"), panel=JOB,
+    ),
+    JobOption(
+        "deadline", "", "End the job when it can no longer be over by this time.", "TIME",
+        parse=parse_deadline, update_keys=("Deadline",), panel=JOB,
+    ),
+    JobOption(
+        "max-wait", "", "End the job when it has waited so long for its start (minislurm's own).", "TIME",
+        parse=parse_time_limit, panel=JOB, abbreviates=False,
     ),
     JobOption(
         "dependency", "d", "Only after other jobs: afterok:12:13, afterany:14, singleton.", "LIST",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from minislurm.cli.option_values import parse_gpus, parse_gres
 from minislurm.domain.errors import Refusal, RefusalCode, UsageError
 from minislurm.domain.hostlist import expand
 from minislurm.domain.ids import NodeName
+from minislurm.domain.reservation import LicenseCount, parse_licenses
 from minislurm.domain.resources import GpuGroup, ResourceRequest
 
 Warn = Callable[[str], None]
@@ -74,10 +76,13 @@ def resources_of(options: JobOptions, warn: Warn) -> Resources:
         gpus_per_task=gpus.per_task,
         gpus_total=gpus.total,
         gpu_type=gpus.type,
-        exclusive=options.exclusive is not None,
+        exclusive=options.exclusive == "node",
         required_nodes=required,
         excluded_nodes=excluded,
         features=options.constraint,
+        reservation=options.reservation,
+        licenses=_licenses(options.licenses),
+        exclusive_user=os.getuid() if options.exclusive == "user" else None,
     )
     return Resources(request, shape.tasks, shape.tasks_per_node)
 
@@ -91,6 +96,13 @@ def node_names(text: str) -> tuple[NodeName, ...]:
         return tuple(NodeName(name) for name in dict.fromkeys(expand(text)))
     except (OSError, ValueError) as error:
         raise Refusal(RefusalCode.INVALID_NODE_NAME) from error
+
+
+def _licenses(text: str) -> tuple[LicenseCount, ...]:
+    try:
+        return parse_licenses(text) if text else ()
+    except ValueError as error:
+        raise Refusal(RefusalCode.INVALID_LICENSES) from error
 
 
 def _shape_of(options: JobOptions, required: tuple[NodeName, ...], warn: Warn) -> _Shape:

@@ -69,7 +69,7 @@ def whole_job(job: Job, values: StepOptions, program: str) -> StepRequest:
 #: Options that in Slurm give a step less than its job has. Here a step has all of it.
 _NARROWING = (
     "gres", "gpus", "gpus_per_node", "gpus_per_task", "cpus_per_gpu", "mem", "mem_per_cpu", "mem_per_gpu",
-    "exclusive", "constraint", "mincpus",
+    "exclusive", "constraint", "mincpus", "reservation", "licenses",
 )  # fmt: skip
 
 

@@ -18,10 +18,13 @@ from minislurm.cluster.events import (
     NodePrepared,
     NodeRegistered,
     NodeReleased,
+    NodeWeightChanged,
     PartitionChanged,
     PendingEnded,
     RequestHandled,
     RequestsForgotten,
+    ReservationChanged,
+    ReservationEnded,
     RunEnded,
     RunEnding,
     RunPlaced,
@@ -116,6 +119,17 @@ def apply(state: ClusterState, event: Event) -> None:
             for request_id in event.request_ids:
                 state.requests.pop(request_id, None)
                 state.touched.requests.add(request_id)
+        case ReservationChanged():
+            state.reservations[event.reservation.name] = event.reservation
+            state.touched.reservations.add(event.reservation.name)
+            state.kept.running.clear()  # it may end its runs
+        case ReservationEnded():
+            del state.reservations[event.name]
+            state.touched.reservations.add(event.name)
+            state.kept.running.clear()
+        case NodeWeightChanged():
+            state.nodes[event.node].changed_weight = event.weight
+            state.touch_node(event.node)
         case _:
             assert_never(event)
 

@@ -170,6 +170,14 @@ class DomainSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class License:
+    """So many uses of a program at the same time, all over the cluster."""
+
+    name: str
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Configuration:
     cluster: ClusterSection = ClusterSection()
     auth: AuthSection = AuthSection()
@@ -182,6 +190,7 @@ class Configuration:
     nodes: tuple[NodeSpec, ...] = ()
     partitions: tuple[Partition, ...] = ()
     topology: tuple[DomainSpec, ...] = ()
+    licenses: tuple[License, ...] = ()
     #: The file it came from; "" for none.
     path: str = field(default="", compare=False)
 

@@ -119,6 +119,13 @@ class JobSpec:
     comment: str = ""
     #: A label for accounting (``--wckey``).
     wckey: str = ""
+    #: As given to --reservation and --licenses.
+    reservation: str = ""
+    licenses: str = ""
+    #: It must have ended by then (``--deadline``); 0: none.
+    deadline: float = 0.0
+    #: It starts within so long after it became eligible, or not at all (``--max-wait``); 0: no such limit.
+    max_wait_s: float = 0.0
 
     @property
     def is_array(self) -> bool:
@@ -135,6 +142,7 @@ class EndCause(Enum):
     NODE_FAIL = "node_fail"
     LAUNCH_FAILURE = "launch_failure"  # PREPARE failed somewhere: back to PENDING without that node
     BATCH_KILLED = "batch_killed"  # scancel -b without a signal
+    DEADLINE = "deadline"
 
 
 @dataclass(slots=True)
@@ -232,6 +240,8 @@ class Job:
     next_step_id: StepId = StepId(0)
     steps: dict[StepId, Step] = field(default_factory=dict)
     suspended_time_s: float = 0.0
+    #: Current value of the specification's, which `scontrol update` may change; 0: none.
+    deadline: float = 0.0
 
     @property
     def request(self) -> ResourceRequest:

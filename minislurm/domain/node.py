@@ -71,10 +71,16 @@ class Node:
     #: As last reported; not journaled.
     cpu_load: float = 0.0
     free_memory_mib: int = 0
+    #: Set by `scontrol update`; None: the configuration's.
+    changed_weight: int | None = None
 
     @property
     def name(self) -> NodeName:
         return self.spec.name
+
+    @property
+    def weight(self) -> int:
+        return self.changed_weight if self.changed_weight is not None else self.spec.weight
 
     @property
     def cpus(self) -> int:

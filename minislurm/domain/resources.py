@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from minislurm.domain.ids import Bitmap, NodeName
+from minislurm.domain.reservation import LicenseCount
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +66,9 @@ class ResourceRequest:
     excluded_nodes: tuple[NodeName, ...] = ()
     #: Slurm's constraint expression (``-C``), "" for none.
     features: str = ""
+    #: Name of the reservation whose nodes it uses; "" for none.
+    reservation: str = ""
+    #: Held while the job holds nodes; each name once, in order.
+    licenses: tuple[LicenseCount, ...] = ()
+    #: ``--exclusive=user``: the user alone with whom its nodes may be shared.
+    exclusive_user: int | None = None

@@ -65,3 +65,17 @@ class ResourceRequest:
     excluded_nodes: tuple[NodeName, ...] = ()
     #: Slurm's constraint expression (``-C``), "" for none.
     features: str = ""
+    #: Inside one domain of this level ("rack"); "": the lowest that holds it.
+    topology_level: str = ""
+    #: It waits for such a domain, instead of going elsewhere.
+    topology_required: bool = False
+    #: On at most so many leaf domains (``--switches``); 0: as it comes.
+    switches: int = 0
+    #: From then on, counted from the time it is eligible, anywhere (seconds).
+    switches_wait_s: float = 0.0
+    #: Groups of so many nodes that share a leaf domain (``--segment``); 0: none.
+    segment: int = 0
+    #: Over as many nodes and leaf domains as there are (``--spread-job``).
+    spread: bool = False
+    #: `tasks` are those of `nodes_min` nodes; more nodes bring more, in proportion (no ``--ntasks``).
+    tasks_follow_nodes: bool = False

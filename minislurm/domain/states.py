@@ -86,6 +86,8 @@ class Reason(Enum):
     NODE_FAIL = "NodeFail"
     OUT_OF_MEMORY = "OutOfMemory"
     SYSTEM_FAILURE = "SystemFailure"
+    # No domain of the required level (or no set of so many leaf domains) could ever hold it.
+    TOPOLOGY = "TopologyNeverSatisfied"
 
 
 class NodeState(Enum):

@@ -19,6 +19,7 @@ from minislurm.scheduling.nodes import Counts, NodeTable, Share
 from minislurm.scheduling.order import Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
 from minislurm.scheduling.room import Room
+from minislurm.scheduling.rooms import Rooms
 
 #: Misfits for which it helps to see what each node lacks.
 _NODE_REASONS = frozenset({Reason.PARTITION_CONFIG, Reason.BAD_CONSTRAINTS, Reason.NODES_UNAVAILABLE})
@@ -85,9 +86,8 @@ class _Cycle:
         self._looked_at = 0
         #: In a pass less and less is free: what is blocked stays so, and whatever takes as long or longer.
         self._blocked: dict[RequestKey, tuple[float, Wait]] = {}
-        #: The room of the class in turn, and how many of the table's changes it has seen.
-        self._room: tuple[RequestClass, Room] | None = None
-        self._seen = 0
+        self._in_turn: RequestClass | None = None
+        self._rooms = Rooms(table.changes, len(table.inventory))
 
     def misfit(self, jobs: RequestClass) -> Wait | None:
         """Why it cannot start whoever ends; such jobs hold nobody up."""
@@ -149,7 +149,7 @@ class _Cycle:
         return Wait(reason, self._filters.rejected(jobs, self._table.free, beside))
 
     def _is_in_turn(self, jobs: RequestClass) -> bool:
-        return self._room is not None and self._room[0] is jobs
+        return self._in_turn is jobs
 
     def _known_wait(self, jobs: RequestClass) -> Wait | None:
         end, wait = self._blocked.get(key_of(jobs), (0.0, None))
@@ -164,19 +164,11 @@ class _Cycle:
         return bool((self._closed & self._filters.members(jobs.partition).mask).any())
 
     def _room_beside_reservations(self, jobs: RequestClass) -> Room:
-        """Kept while the same class is in turn: after a placement only its nodes are looked at again."""
-        changes = self._table.changes
-        if self._is_in_turn(jobs):
-            assert self._room is not None
-            room = self._room[1]
-            if self._seen < len(changes):
-                room.refresh(changes[self._seen :])
-        else:
-            reached = self._backfill.reached_by(end_of(self._now, jobs.time_limit_s))
-            room = self._room_in(jobs, [self._table.free, *reached])
-            self._room = (jobs, room)
-        self._seen = len(changes)
-        return room
+        self._in_turn = jobs
+        reached = self._backfill.reached_by(end_of(self._now, jobs.time_limit_s))
+        # Reservations are only added, and what is behind each is the same object throughout.
+        key = (key_of(jobs), tuple(map(id, reached)))
+        return self._rooms.get(key, lambda: self._room_in(jobs, [self._table.free, *reached]))
 
     def _room_in(self, jobs: RequestClass, counts: list[Counts]) -> Room:
         filters = self._filters

@@ -6,7 +6,7 @@ equal jobs are merged by the priority of their next job; the first job that cann
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Hashable
 
 import numpy as np
 
@@ -146,6 +146,8 @@ class _Cycle:
         now = self._room_in(jobs, [self._table.free])
         reason = Reason.RESOURCES if choose(now) is None else Reason.PRIORITY
         beside = now if self._is_closed(jobs) else self._room_beside_reservations(jobs)
+        reached = self._backfill.reached_by(end_of(self._now, jobs.time_limit_s))
+        self._rooms.forget(self._room_key(jobs, reached))
         return Wait(reason, self._filters.rejected(jobs, self._table.free, beside))
 
     def _is_in_turn(self, jobs: RequestClass) -> bool:
@@ -166,9 +168,12 @@ class _Cycle:
     def _room_beside_reservations(self, jobs: RequestClass) -> Room:
         self._in_turn = jobs
         reached = self._backfill.reached_by(end_of(self._now, jobs.time_limit_s))
-        # Reservations are only added, and what is behind each is the same object throughout.
-        key = (key_of(jobs), tuple(map(id, reached)))
-        return self._rooms.get(key, lambda: self._room_in(jobs, [self._table.free, *reached]))
+        counts = [self._table.free, *reached]
+        return self._rooms.get(self._room_key(jobs, reached), lambda: self._room_in(jobs, counts))
+
+    def _room_key(self, jobs: RequestClass, reached: list[Counts]) -> Hashable:
+        # Reservations are only added, and what is free behind each is the same object throughout.
+        return key_of(jobs), tuple(map(id, reached))
 
     def _room_in(self, jobs: RequestClass, counts: list[Counts]) -> Room:
         filters = self._filters

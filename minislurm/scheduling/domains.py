@@ -64,6 +64,11 @@ class Layout:
     everywhere: Scope
     #: By the name of a level ("rack"): inside one domain of that level.
     within: dict[str, Scope]
+    #: All nodes in the order of their leaves, and where in it each leaf begins.
+    order: Indexes
+    starts: Indexes
+    #: The nodes of each leaf as rows of one width, the last node repeated; None: too unequal for that.
+    rows: Indexes | None
 
     @property
     def leaf_count(self) -> int:
@@ -81,12 +86,26 @@ class Layout:
         number = {leaf: i for i, leaf in enumerate(ordered)}
         leaf_of_node = np.array([number[leaf] for leaf in leaves], dtype=np.int64)
         levels = _heights([paths[leaf] for leaf in ordered])
+        order = np.argsort(leaf_of_node, kind="stable")
+        sizes = np.bincount(leaf_of_node, minlength=len(ordered))
+        starts = np.cumsum(sizes) - sizes
         return cls(
             leaf_of_node,
-            tuple(_members(leaf_of_node, len(ordered))),
+            tuple(np.split(order, starts[1:])) if ordered else (),
             Scope(levels),
             _named_levels([paths[leaf] for leaf in ordered], levels, topology),
+            order,
+            starts,
+            _rows(order, starts, sizes),
         )
+
+    def least_of(self, by_node: Indexes, leaves: Indexes | None = None) -> Indexes:
+        """The least amount on a node of each of these leaves; None: of all."""
+        if leaves is None or self.rows is None:
+            least: Indexes = np.minimum.reduceat(by_node[self.order], self.starts)
+            return least if leaves is None else least[leaves]
+        of_some: Indexes = by_node[self.rows[leaves]].min(axis=1)
+        return of_some
 
 
 def _heights(paths: Sequence[tuple[str, ...]]) -> tuple[Indexes, ...]:
@@ -116,8 +135,8 @@ def _named_levels(
 
 
 def _is_inside(inner: Indexes, outer: Indexes) -> bool:
-    pairs = np.unique(np.stack((inner, outer)), axis=1)
-    return len(np.unique(pairs[0])) == pairs.shape[1]
+    pairs = set(zip(inner.tolist(), outer.tolist(), strict=True))
+    return len({domain for domain, _ in pairs}) == len(pairs)
 
 
 def _numbered(names: Sequence[str]) -> Indexes:
@@ -125,10 +144,12 @@ def _numbered(names: Sequence[str]) -> Indexes:
     return np.array([ids[name] for name in names], dtype=np.int64)
 
 
-def _members(leaf_of_node: Indexes, leaf_count: int) -> list[Indexes]:
-    order = np.argsort(leaf_of_node, kind="stable")
-    ends = np.cumsum(np.bincount(leaf_of_node, minlength=leaf_count))
-    return np.split(order, ends[:-1]) if leaf_count else []
+def _rows(order: Indexes, starts: Indexes, sizes: Indexes) -> Indexes | None:
+    width = int(sizes.max(initial=0))
+    if not width or width * len(sizes) > 4 * len(order):
+        return None
+    places = np.minimum(np.arange(width), sizes[:, None] - 1)
+    return order[starts[:, None] + places]
 
 
 def leaves_for(scope: Scope, amounts: Indexes, need: int) -> tuple[list[int], int] | None:

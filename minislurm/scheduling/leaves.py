@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 #: The cost of a node that may not be taken.
 NEVER = 1 << 62
-#: For more leaves than these it is quicker to look at all.
-_FEW = 4
 
 
 class Sums:
@@ -42,27 +40,17 @@ class Sums:
 class Least:
     """Of a cost by node: the least of each leaf."""
 
-    __slots__ = ("_layout", "_order", "_starts", "by_leaf", "by_node")
+    __slots__ = ("_layout", "by_leaf", "by_node")
 
     def __init__(self, layout: Layout, by_node: Indexes) -> None:
         self._layout = layout
-        self._order = np.concatenate(layout.nodes_of_leaf)
-        self._starts = np.cumsum([0, *map(len, layout.nodes_of_leaf[:-1])])
         self.by_node = by_node
-        self.by_leaf: Indexes = self._of_all()
-
-    def _of_all(self) -> Indexes:
-        least: Indexes = np.minimum.reduceat(self.by_node[self._order], self._starts)
-        return least
+        self.by_leaf = layout.least_of(by_node)
 
     def set(self, where: Indexes, costs: Indexes) -> None:
         self.by_node[where] = costs
-        leaves = np.unique(self._layout.leaf_of_node[where])
-        if len(leaves) > _FEW:
-            self.by_leaf = self._of_all()
-            return
-        for leaf in leaves.tolist():
-            self.by_leaf[leaf] = self.by_node[self._layout.nodes_of_leaf[leaf]].min()
+        leaves = self._layout.leaf_of_node[where]
+        self.by_leaf[leaves] = self._layout.least_of(self.by_node, leaves)
 
 
 class RoomByLeaf:

@@ -170,20 +170,19 @@ class NodeTable:
         """Takes the lowest free CPUs and GPUs of each share's node."""
         self.free.take_all(shares)
         self.changes += [share.node for share in shares]
-        return tuple([self._place(share) for share in shares])
+        return tuple([self._place(*share) for share in shares])
 
-    def _place(self, share: Share) -> NodeAllocation:
-        node = share.node
-        cpus = _lowest(self.cpu_bits[node], share.cpus)
+    def _place(
+        self, node: int, tasks: int, cpu_count: int, memory_mib: int, gpu_counts: tuple[int, ...]
+    ) -> NodeAllocation:
+        cpus = _lowest(self.cpu_bits[node], cpu_count)
+        self.cpu_bits[node] ^= cpus
         gpus = 0
-        for row, count in enumerate(share.gpus):
+        for row, count in enumerate(gpu_counts):
             if count:
                 gpus |= _lowest(self.gpu_bits[node] & self.inventory.type_bits[row][node], count)
-        self.cpu_bits[node] &= ~cpus
-        self.gpu_bits[node] &= ~gpus
-        return NodeAllocation(
-            self.inventory.names[node], Bitmap(cpus), share.memory_mib, Bitmap(gpus), share.tasks
-        )
+        self.gpu_bits[node] ^= gpus
+        return NodeAllocation(self.inventory.names[node], Bitmap(cpus), memory_mib, Bitmap(gpus), tasks)
 
 
 def _lowest(bits: int, count: int) -> int:

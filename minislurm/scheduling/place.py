@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from itertools import repeat
 
 import numpy as np
 
@@ -161,7 +162,8 @@ def _best_of(room: Room, chosen: tuple[list[int], int], takes: Indexes | Mask, c
 def _best(room: Room, nodes: Indexes, count: int) -> Indexes:
     if len(nodes) == count:
         return nodes
-    return nodes[np.lexsort((nodes, room.score[nodes]))][:count]
+    best: Indexes = nodes[np.lexsort((nodes, room.score[nodes]))][:count]
+    return best
 
 
 def _in_segments(scope: Scope, room: Room) -> Indexes | None:
@@ -200,7 +202,7 @@ def _spread(scope: Scope, room: Room) -> Indexes | None:
         by_leaf = here[np.lexsort((here, -room.tasks[here], room.inventory.layout.leaf_of_node[here]))]
         of_leaf = room.inventory.layout.leaf_of_node[by_leaf]
         turn = np.arange(len(by_leaf)) - np.searchsorted(of_leaf, of_leaf)
-        nodes = by_leaf[np.lexsort((by_leaf, of_leaf, turn))][:count]
+        nodes: Indexes = by_leaf[np.lexsort((by_leaf, of_leaf, turn))][:count]
         if is_enough(room, nodes):
             return nodes
     return largest(scope, room, eligible, count)
@@ -246,7 +248,7 @@ def _fewest_of_the_largest(scope: Scope, room: Room) -> Indexes | None:
 def _largest_until(room: Room, nodes: Indexes, amount: Indexes, need: int) -> Indexes:
     if len(nodes) == 1:
         return nodes
-    ranked = nodes[np.lexsort((nodes, room.score[nodes], -amount[nodes]))]
+    ranked: Indexes = nodes[np.lexsort((nodes, room.score[nodes], -amount[nodes]))]
     # Enough for the rest: of these the smallest, and of equals the best score, goes last.
     reached = int(np.searchsorted(np.cumsum(amount[ranked]), need))
     before = ranked[:reached]
@@ -299,11 +301,13 @@ def _equal_shares(room: Room, nodes: Sequence[int], tasks: int) -> list[Share]:
     first = _share(room, nodes[0], tasks, gpus)
     if room.request.exclusive or (gpus and not room.request.gpu_type and len(first.gpus) > 1):
         return [first, *(_share(room, node, tasks, gpus) for node in nodes[1:])]
-    return [Share(node, *first[1:]) for node in nodes]
+    return list(map(Share, nodes, *map(repeat, first[1:])))
 
 
 def _deal_tasks(room: Room, nodes: Sequence[int]) -> list[int]:
     left, dealt = room.bounds.tasks_of(len(nodes)), []
+    if left == len(nodes):
+        return [1] * left
     most = room.tasks[nodes].tolist()
     for after, limit in zip(range(len(nodes) - 1, -1, -1), most, strict=True):
         count = min(limit, left - after)

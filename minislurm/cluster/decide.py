@@ -27,6 +27,7 @@ from minislurm.cluster.messages import (
     SignalJob,
     StepEnded,
     SubmitJob,
+    SwitchWaitOver,
     TimeLimitReached,
     UpdateJob,
     UpdateNode,
@@ -86,6 +87,8 @@ def decide(state: ClusterState, message: Message, now: float) -> list[Event] | R
             return runs.decide_signal_due(state, message, now)
         case EligibilityDue():
             return follow.decide_eligibility(state, message, now)
+        case SwitchWaitOver():
+            return follow.decide_switch_wait(state, message, now)
         case PurgeDue():
             return _purge(state, now)
         case Configure():

@@ -230,6 +230,13 @@ class EligibilityDue:
 
 
 @dataclass(frozen=True, slots=True)
+class SwitchWaitOver:
+    """A job has waited for few leaf domains (``--switches``) as long as it wanted."""
+
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True)
 class PurgeDue:
     """Forget jobs that ended long enough ago, and old request ids."""
 
@@ -259,6 +266,7 @@ Message = (
     | SignalDue
     | PrepareTimeout
     | EligibilityDue
+    | SwitchWaitOver
     | PurgeDue
 )
-Timer = TimeLimitReached | SignalDue | PrepareTimeout | EligibilityDue | PurgeDue
+Timer = TimeLimitReached | SignalDue | PrepareTimeout | EligibilityDue | SwitchWaitOver | PurgeDue

@@ -55,7 +55,7 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
             job = state.jobs[event.job_id]
             return [Schedule(), JobChanged(job.id), *pending_timers(state, job)]
         case JobEligible():
-            return [Schedule()]
+            return [Schedule(), *pending_timers(state, state.jobs[event.job_id])]
         case RunPlaced():
             return _placed(state, state.jobs[event.job_id], event.time)
         case NodePrepared():

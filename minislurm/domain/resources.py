@@ -79,3 +79,8 @@ class ResourceRequest:
     spread: bool = False
     #: `tasks` are those of `nodes_min` nodes; more nodes bring more, in proportion (no ``--ntasks``).
     tasks_follow_nodes: bool = False
+
+    @property
+    def limits_domains(self) -> bool:
+        """May it have to wait although nodes enough are free, because of where they are?"""
+        return bool((self.topology_level and self.topology_required) or self.switches or self.segment)

@@ -29,6 +29,8 @@ class Constraint:
     alternatives: tuple[Test, ...] = ()
     #: So many nodes, at least, pass the test; a node counts for one of them only.
     counts: tuple[tuple[Test, int], ...] = ()
+    #: All features that are mentioned.
+    names: frozenset[str] = frozenset()
 
     @property
     def is_of_single_nodes(self) -> bool:
@@ -89,6 +91,7 @@ class _Reader:
         self._whole = whole
         self._alternatives: tuple[Test, ...] = ()
         self._counts: list[tuple[Test, int]] = []
+        self._names: set[str] = set()
 
     def read(self) -> Constraint:
         """Parts joined by ``&``, each a bracket, a counted feature, or a test of single nodes."""
@@ -110,7 +113,8 @@ class _Reader:
                 else:
                     every = test if every is None else _both(every, test)
             if not self._tokens or self._tokens[-1] not in "&,|":
-                return Constraint(every or _anything, self._alternatives, tuple(self._counts))
+                counts = tuple(self._counts)
+                return Constraint(every or _anything, self._alternatives, counts, frozenset(self._names))
             operator = self._tokens.pop()
 
     def _add_count(self, test: Test) -> None:
@@ -164,6 +168,7 @@ class _Reader:
             raise self._wrong("'[' must stand outside of parentheses and brackets")
         if token in "&|,)]*":
             raise self._wrong(f"a feature is missing before {token!r}")
+        self._names.add(token)
         return lambda features: token in features
 
     def _count(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from minislurm.domain.configuration import Partition
 from minislurm.domain.resources import ResourceRequest
@@ -55,6 +55,11 @@ def bounds_of(request: ResourceRequest, partition: Partition) -> Bounds:
         nodes_max = min(nodes_max, request.gpus_total)
     fewest = not request.nodes_max and not request.spread
     return Bounds(tasks, nodes_min, nodes_max, fewest, each)
+
+
+def anywhere(request: ResourceRequest) -> ResourceRequest:
+    """The same request, were it all the same which domains the nodes are in."""
+    return replace(request, topology_level="", topology_required=False, switches=0, segment=0)
 
 
 def wants_gpus(request: ResourceRequest) -> bool:

@@ -241,7 +241,7 @@ class Step(_message.Message):
     def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[_Iterable[int]] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., state: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., open_nodes: _Optional[_Iterable[str]] = ..., time_limit_s: _Optional[float] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("id", "spec", "submit_time", "state", "run", "array_job_id", "array_task_id", "pending_tasks", "name", "partition", "time_limit_s", "nice", "comment", "array_limit", "begin_time", "priority", "held", "dependencies", "requeue", "changed_request", "avoided_nodes", "reason", "eligible_time", "start_time", "end_time", "allocation", "prepared_nodes", "open_nodes", "end_cause", "end_state", "cancelled_by", "requeue_held", "exit_code", "exit_signal", "derived_exit_code", "derived_exit_signal", "requeues", "signal_sent", "next_step_id", "steps", "suspended_time_s", "requeue_cause", "pending_reason", "restart_reason", "start_priority", "dependency_any")
+    __slots__ = ("id", "spec", "submit_time", "state", "run", "array_job_id", "array_task_id", "pending_tasks", "name", "partition", "time_limit_s", "nice", "comment", "array_limit", "begin_time", "priority", "held", "dependencies", "requeue", "changed_request", "avoided_nodes", "reason", "eligible_time", "start_time", "end_time", "allocation", "prepared_nodes", "open_nodes", "end_cause", "end_state", "cancelled_by", "requeue_held", "exit_code", "exit_signal", "derived_exit_code", "derived_exit_signal", "requeues", "signal_sent", "next_step_id", "steps", "suspended_time_s", "requeue_cause", "pending_reason", "restart_reason", "start_priority", "dependency_any", "switches_waived")
     class RequeuesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -302,6 +302,7 @@ class Job(_message.Message):
     RESTART_REASON_FIELD_NUMBER: _ClassVar[int]
     START_PRIORITY_FIELD_NUMBER: _ClassVar[int]
     DEPENDENCY_ANY_FIELD_NUMBER: _ClassVar[int]
+    SWITCHES_WAIVED_FIELD_NUMBER: _ClassVar[int]
     id: int
     spec: JobSpec
     submit_time: float
@@ -348,7 +349,8 @@ class Job(_message.Message):
     restart_reason: str
     start_priority: int
     dependency_any: bool
-    def __init__(self, id: _Optional[int] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., submit_time: _Optional[float] = ..., state: _Optional[str] = ..., run: _Optional[int] = ..., array_job_id: _Optional[int] = ..., array_task_id: _Optional[int] = ..., pending_tasks: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., priority: _Optional[int] = ..., held: _Optional[str] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., requeue: bool = ..., changed_request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., avoided_nodes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., eligible_time: _Optional[float] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., allocation: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., prepared_nodes: _Optional[_Iterable[str]] = ..., open_nodes: _Optional[_Iterable[str]] = ..., end_cause: _Optional[str] = ..., end_state: _Optional[str] = ..., cancelled_by: _Optional[int] = ..., requeue_held: bool = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., derived_exit_code: _Optional[int] = ..., derived_exit_signal: _Optional[int] = ..., requeues: _Optional[_Mapping[str, int]] = ..., signal_sent: bool = ..., next_step_id: _Optional[int] = ..., steps: _Optional[_Mapping[int, Step]] = ..., suspended_time_s: _Optional[float] = ..., requeue_cause: _Optional[str] = ..., pending_reason: _Optional[str] = ..., restart_reason: _Optional[str] = ..., start_priority: _Optional[int] = ..., dependency_any: bool = ...) -> None: ...
+    switches_waived: bool
+    def __init__(self, id: _Optional[int] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., submit_time: _Optional[float] = ..., state: _Optional[str] = ..., run: _Optional[int] = ..., array_job_id: _Optional[int] = ..., array_task_id: _Optional[int] = ..., pending_tasks: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., priority: _Optional[int] = ..., held: _Optional[str] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., requeue: bool = ..., changed_request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., avoided_nodes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., eligible_time: _Optional[float] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., allocation: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., prepared_nodes: _Optional[_Iterable[str]] = ..., open_nodes: _Optional[_Iterable[str]] = ..., end_cause: _Optional[str] = ..., end_state: _Optional[str] = ..., cancelled_by: _Optional[int] = ..., requeue_held: bool = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., derived_exit_code: _Optional[int] = ..., derived_exit_signal: _Optional[int] = ..., requeues: _Optional[_Mapping[str, int]] = ..., signal_sent: bool = ..., next_step_id: _Optional[int] = ..., steps: _Optional[_Mapping[int, Step]] = ..., suspended_time_s: _Optional[float] = ..., requeue_cause: _Optional[str] = ..., pending_reason: _Optional[str] = ..., restart_reason: _Optional[str] = ..., start_priority: _Optional[int] = ..., dependency_any: bool = ..., switches_waived: bool = ...) -> None: ...
 
 class NodeSpec(_message.Message):
     __slots__ = ("name", "cpus", "memory_mib", "gpus", "gpus_declared", "features", "weight", "address")
@@ -371,7 +373,7 @@ class NodeSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., cpus: _Optional[int] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuGroup, _Mapping]]] = ..., gpus_declared: bool = ..., features: _Optional[_Iterable[str]] = ..., weight: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
 
 class NodeFacts(_message.Message):
-    __slots__ = ("cpus", "memory_mib", "gpus", "host_name", "address", "step_port", "architecture", "operating_system", "version", "boot_time", "daemon_start_time", "sockets", "cores_per_socket", "threads_per_core")
+    __slots__ = ("cpus", "memory_mib", "gpus", "host_name", "address", "step_port", "architecture", "operating_system", "version", "boot_time", "daemon_start_time", "sockets", "cores_per_socket", "threads_per_core", "topology")
     CPUS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
@@ -386,6 +388,7 @@ class NodeFacts(_message.Message):
     SOCKETS_FIELD_NUMBER: _ClassVar[int]
     CORES_PER_SOCKET_FIELD_NUMBER: _ClassVar[int]
     THREADS_PER_CORE_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_FIELD_NUMBER: _ClassVar[int]
     cpus: int
     memory_mib: int
     gpus: _containers.RepeatedCompositeFieldContainer[GpuGroup]
@@ -400,7 +403,8 @@ class NodeFacts(_message.Message):
     sockets: int
     cores_per_socket: int
     threads_per_core: int
-    def __init__(self, cpus: _Optional[int] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuGroup, _Mapping]]] = ..., host_name: _Optional[str] = ..., address: _Optional[str] = ..., step_port: _Optional[int] = ..., architecture: _Optional[str] = ..., operating_system: _Optional[str] = ..., version: _Optional[str] = ..., boot_time: _Optional[float] = ..., daemon_start_time: _Optional[float] = ..., sockets: _Optional[int] = ..., cores_per_socket: _Optional[int] = ..., threads_per_core: _Optional[int] = ...) -> None: ...
+    topology: str
+    def __init__(self, cpus: _Optional[int] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuGroup, _Mapping]]] = ..., host_name: _Optional[str] = ..., address: _Optional[str] = ..., step_port: _Optional[int] = ..., architecture: _Optional[str] = ..., operating_system: _Optional[str] = ..., version: _Optional[str] = ..., boot_time: _Optional[float] = ..., daemon_start_time: _Optional[float] = ..., sockets: _Optional[int] = ..., cores_per_socket: _Optional[int] = ..., threads_per_core: _Optional[int] = ..., topology: _Optional[str] = ...) -> None: ...
 
 class Node(_message.Message):
     __slots__ = ("spec", "facts", "state", "responding", "drained", "reason", "reason_time", "reason_user_id", "last_busy_time", "cpus_used", "memory_used_mib", "gpus_used", "jobs", "cpu_load", "free_memory_mib", "stale_runs", "launch_failures")

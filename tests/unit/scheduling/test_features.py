@@ -30,7 +30,8 @@ def test_expressions(expression: str, features: str, expected: bool) -> None:
     "expression",
     [
         "a&", "&a", "(a", "a)", "a b", "()", "a||b",
-        "[a", "[]", "a]", "[a|b]&[c|d]", "([a|b])", "[[a|b]]", "[a&b]", "[a*2&b]", "[a*2|b*2]", "[a|b]|c", "c|[a|b]",
+        "[a", "[]", "a]", "[a|b]&[c|d]", "([a|b])", "[[a|b]]", "[a&b]", "[a*2&b]", "[a*2|b*2]",
+        "[a|b]|c", "c|[a|b]",
         "a*", "a*b", "a*0", "*2", "a*2&b*2", "a*2|b", "b|a*2", "(a*2)", "a*-1",
     ],
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from minislurm.cli.option_values import NodeCount
+from minislurm.cli.option_values import NodeCount, SwitchCount, TopologyLevel
 from minislurm.domain.job import SignalBeforeEnd
 
 
@@ -30,6 +30,10 @@ class JobOptions:
     constraint: str = ""
     reservation: str = ""
     licenses: str = ""
+    topology: TopologyLevel | None = None
+    switches: SwitchCount | None = None
+    segment: int | None = None
+    spread_job: bool = False
 
     # the job
     job_name: str | None = None

@@ -19,6 +19,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,10}\Z")
 _GPUS = re.compile(r"(?:([^\s:,=]+):)?([0-9]{1,6})\Z")
 _GRES = re.compile(r"(?:gres[/:])?gpu(?::(?![0-9]+\Z)([^\s:,=()]+))?(?::([0-9]{1,6}))?\Z")
 _SIGNAL = re.compile(r"(?:([RB]{1,2}):)?([A-Za-z0-9+-]+)(?:@([0-9]{1,5}))?\Z", re.IGNORECASE)
+_TOPOLOGY = re.compile(r"([A-Za-z0-9_.-]+)(?::(required|preferred))?\Z")
 _COUNT_SUFFIX = {"": 1, "k": 1024, "m": 1024 * 1024}
 _NODE_COUNT = re.compile(r"([0-9]{1,9})([km]?)\Z", re.IGNORECASE)
 
@@ -32,6 +33,22 @@ class NodeCount:
 
     minimum: int
     maximum: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyLevel:
+    """``--topology=level[:required|preferred]``"""
+
+    level: str
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchCount:
+    """``--switches=count[@time]``; None: the cluster's longest wait."""
+
+    count: int
+    wait_s: float | None = None
 
 
 def count(option: str, minimum: int = 1) -> Callable[[str], int]:
@@ -62,6 +79,20 @@ def _node_count(text: str, whole: str) -> int:
     if value > _MAX_COUNT:
         raise OptionError(f'"{printable(whole)}" is not a valid node count', exit_code=255)
     return value
+
+
+def parse_topology(text: str) -> TopologyLevel:
+    match = _TOPOLOGY.match(text)
+    if match is None:
+        raise ValueError(text)
+    return TopologyLevel(match[1], match[2] == "required")
+
+
+def parse_switches(text: str) -> SwitchCount:
+    number, at, wait = text.partition("@")
+    # No limit of time: it waits for as long as the cluster allows.
+    wait_s = parse_duration(wait) if at else None
+    return SwitchCount(count("switches", minimum=0)(number), wait_s)
 
 
 def parse_time_limit(text: str) -> float:

@@ -29,7 +29,9 @@ from minislurm.cli.option_values import (
     parse_priority,
     parse_seconds,
     parse_signal_before_end,
+    parse_switches,
     parse_time_limit,
+    parse_topology,
     parse_yes_no,
 )
 from minislurm.cli.unsupported_options import UNSUPPORTED
@@ -149,6 +151,23 @@ _RESOURCES = (
     JobOption(
         "licenses", "L", "Licenses, held while the job runs: ansys:2,matlab.", "LIST", parse=licenses_text,
         update_keys=("Licenses",), panel=RESOURCES,
+    ),
+    JobOption(
+        "topology", "", "Within one domain of this level of the topology, if that is possible or always.",
+        "LEVEL[:preferred|required]", parse=parse_topology, environment=_variables("TOPOLOGY"),
+        panel=RESOURCES,
+    ),
+    JobOption(
+        "switches", "", "On at most so many leaf domains; anywhere after waiting so long.", "N[@MAX-TIME]",
+        parse=parse_switches, environment=_variables("REQ_SWITCH"), panel=RESOURCES,
+    ),
+    JobOption(
+        "segment", "", "Groups of so many nodes, each within one leaf domain.", "NODES",
+        parse=count("segment"), environment=_variables("SEGMENT_SIZE"), panel=RESOURCES,
+    ),
+    JobOption(
+        "spread-job", "", "Over as many nodes and leaf domains as possible, tasks dealt evenly.",
+        argument=Argument.NONE, environment=_variables("SPREAD_JOB"), panel=RESOURCES,
     ),
 )  # fmt: skip
 

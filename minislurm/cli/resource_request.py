@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from minislurm.cli.job_options import JobOptions
-from minislurm.cli.option_values import parse_gpus, parse_gres
+from minislurm.cli.option_values import SwitchCount, parse_gpus, parse_gres
 from minislurm.domain.errors import Refusal, RefusalCode, UsageError
 from minislurm.domain.hostlist import expand
 from minislurm.domain.ids import NodeName
@@ -62,6 +62,9 @@ def resources_of(options: JobOptions, warn: Warn) -> Resources:
         tasks = shape.tasks
     else:
         tasks = (shape.tasks_per_node or 1) * shape.nodes_min
+    switches = options.switches or SwitchCount(0)
+    if switches.wait_s == 0.0:
+        switches = SwitchCount(0)  # not worth any wait
     request = ResourceRequest(
         nodes_min=shape.nodes_min,
         nodes_max=shape.nodes_max,
@@ -83,6 +86,13 @@ def resources_of(options: JobOptions, warn: Warn) -> Resources:
         reservation=options.reservation,
         licenses=_licenses(options.licenses),
         exclusive_user=os.getuid() if options.exclusive == "user" else None,
+        topology_level=options.topology.level if options.topology else "",
+        topology_required=options.topology is not None and options.topology.required,
+        switches=switches.count,
+        switches_wait_s=switches.wait_s or 0.0,
+        segment=options.segment or 0,
+        spread=options.spread_job,
+        tasks_follow_nodes=shape.tasks is None and 0 < shape.nodes_min < shape.nodes_max,
     )
     return Resources(request, shape.tasks, shape.tasks_per_node)
 

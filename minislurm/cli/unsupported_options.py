@@ -94,8 +94,6 @@ UNSUPPORTED: tuple[Row, ...] = (
     ("send-libs", "", _OPTIONAL, _STEP, (), {"srun": "SLURM_SEND_LIBS"}),
     ("slurmd-debug", "", _ONE, _STEP, (), {}),
     ("sockets-per-node", "", _ONE, _ALL, (), {}),
-    ("spread-job", "", _NONE, _ALL, (), _all("SPREAD_JOB")),
-    ("switches", "", _ONE, _ALL, (), _all("REQ_SWITCH")),
     ("task-epilog", "", _ONE, _STEP, (), {"srun": "SLURM_TASK_EPILOG"}),
     ("task-prolog", "", _ONE, _STEP, (), {"srun": "SLURM_TASK_PROLOG"}),
     ("thread-spec", "", _ONE, _ALL, (), _all("THREAD_SPEC")),

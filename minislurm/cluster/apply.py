@@ -210,6 +210,7 @@ def _back_to_pending(job: Job, now: float, cause: str, hold: bool) -> None:
     job.requeue_cause = ""
     job.requeue_held = False
     job.signal_sent = False
+    job.switches_waived = False
     job.next_step_id = StepId(0)
     job.steps = {}
     if cause != "launch_failure":
@@ -383,7 +384,10 @@ def _end_step_on_nodes(state: ClusterState, event: StepNodeEnded) -> None:
 
 def _register(state: ClusterState, event: NodeRegistered) -> None:
     node = state.nodes[event.node]
+    moved = node.facts.topology != event.facts.topology
     node.facts = event.facts
+    if moved:
+        state.place_nodes()
     node.stale_runs = tuple(
         run.key for run in event.runs if not run.clean and not is_current(state, node, run.job_id, run.run)
     )

@@ -32,6 +32,7 @@ from minislurm.cluster.messages import (
     SignalJob,
     StepEnded,
     SubmitJob,
+    SwitchWaitOver,
     TimeLimitReached,
     UpdateJob,
     UpdateNode,
@@ -104,6 +105,8 @@ def decide(state: ClusterState, message: Message, now: float) -> list[Event] | R
             return last_starts.decide_last_start(state, message, now)
         case DeadlineReached():
             return last_starts.decide_deadline(state, message, now)
+        case SwitchWaitOver():
+            return follow.decide_switch_wait(state, message, now)
         case PurgeDue():
             return _purge(state, now)
         case Configure():

@@ -25,7 +25,7 @@ from minislurm.cluster.events import (
     RunStarted,
     TaskDetached,
 )
-from minislurm.cluster.messages import EligibilityDue
+from minislurm.cluster.messages import EligibilityDue, SwitchWaitOver
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import DependencyKind, EndCause, Job
@@ -100,6 +100,15 @@ def decide_eligibility(state: ClusterState, message: EligibilityDue, now: float)
     if job.dependencies:
         return list(_settle(state, job.id, now))
     return [JobEligible(now, job.id)] if requeue_time(state, job) <= now else []
+
+
+def decide_switch_wait(state: ClusterState, message: SwitchWaitOver, now: float) -> list[Event]:
+    job = state.jobs.get(message.job_id)
+    if job is None or not state.is_eligible(job) or not job.request.switches:
+        return []
+    if job.eligible_time + job.request.switches_wait_s > now:
+        return []  # it was requeued since, and waits anew
+    return [JobUpdated(now, replace(job, pending_tasks=list(job.pending_tasks), switches_waived=True))]
 
 
 def _wake(state: ClusterState, job_id: JobId, now: float) -> Iterator[Event]:

@@ -252,6 +252,13 @@ class EligibilityDue:
 
 
 @dataclass(frozen=True, slots=True)
+class SwitchWaitOver:
+    """A job has waited for few leaf domains (``--switches``) as long as it wanted."""
+
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True)
 class ReservationDue:
     """A reservation's start or end has come."""
 
@@ -303,6 +310,7 @@ Message = (
     | SignalDue
     | PrepareTimeout
     | EligibilityDue
+    | SwitchWaitOver
     | ReservationDue
     | LastStartPassed
     | DeadlineReached
@@ -316,6 +324,7 @@ Timer = (
     | SignalDue
     | PrepareTimeout
     | EligibilityDue
+    | SwitchWaitOver
     | ReservationDue
     | LastStartPassed
     | DeadlineReached

@@ -43,7 +43,6 @@ from minislurm.cluster.messages import PrepareTimeout
 from minislurm.cluster.state import ClusterState
 from minislurm.cluster.timers import (
     dependent_timers,
-    last_start_timers,
     reservation_timers,
     run_timers,
     waiting_timers,
@@ -64,7 +63,7 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
             job = state.jobs[event.job_id]
             return [Schedule(), JobChanged(job.id), *waiting_timers(state, job)]
         case JobEligible():
-            return [Schedule(), *last_start_timers(state.jobs[event.job_id])]
+            return [Schedule(), *waiting_timers(state, state.jobs[event.job_id])]
         case RunPlaced():
             return _placed(state, state.jobs[event.job_id], event.time)
         case NodePrepared():

@@ -146,7 +146,6 @@ class ClusterState:
     def configure(self, configuration: Configuration) -> None:
         """Nodes and partitions as now declared. A node that is gone stays while jobs are on it."""
         self.configuration = configuration
-        self.topology = Topology.of(configuration.topology)
         self.kept = Kept()
         for queued in self.queue.classes.values():
             queued.view = None
@@ -157,12 +156,18 @@ class ClusterState:
         for name in [n for n, node in self.nodes.items() if n not in declared and not node.jobs]:
             del self.nodes[name]
             self.touch_node(name)
+        self.place_nodes()
         by_node: dict[NodeName, list[str]] = {name: [] for name in self.nodes}
         for partition in configuration.partitions:
             for name in partition.nodes:
                 by_node[name].append(partition.name)
         self.partitions_of_node = {name: tuple(names) for name, names in by_node.items()}
         self.next_job_id = max(self.next_job_id, JobId(configuration.limits.first_job_id))
+
+    def place_nodes(self) -> None:
+        """The topology, from the configuration and from what nodes have reported."""
+        reported = {name: node.facts.topology for name, node in self.nodes.items() if node.facts.topology}
+        self.topology = Topology.of(self.configuration.topology, reported)
 
     def _declare(self, name: NodeName, spec: NodeSpec) -> None:
         node = self.nodes.get(name)

@@ -9,6 +9,7 @@ from minislurm.cluster import licenses, reservations
 from minislurm.cluster.events import Event, JobSubmitted
 from minislurm.cluster.messages import Caller, SubmitJob
 from minislurm.cluster.state import ClusterState
+from minislurm.cluster.where import check_features, check_topology
 from minislurm.domain.configuration import Partition
 from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import JobId
@@ -108,6 +109,9 @@ def check_request(state: ClusterState, request: ResourceRequest, partition: Part
     if refusal is not None:
         return refusal
     nodes = [state.nodes[name] for name in partition.nodes]
+    refusal = check_features(request, nodes) or check_topology(state.topology, request, nodes)
+    if refusal is not None:
+        return refusal
     if not nodes or any(not node.cpus for node in nodes):
         return None  # what a node has is not known before it registers
     cpus = max(request.cpus_per_task, request.cpus_per_node_min)
@@ -145,6 +149,10 @@ def with_defaults(state: ClusterState, spec: JobSpec, partition: Partition) -> J
     asked = request.memory_per_node_mib or request.memory_per_cpu_mib or request.memory_per_gpu_mib
     if per_cpu and not asked and spec.memory_per_node_mib is None:
         request = replace(request, memory_per_cpu_mib=per_cpu)
+    if request.switches:
+        longest_s = state.configuration.scheduler.max_switch_wait_s
+        wait_s = min(request.switches_wait_s or longest_s, longest_s)
+        request = replace(request, switches_wait_s=wait_s)
     request = _spread_over_gpus(state, spec, request, partition)
     return replace(
         spec,

@@ -16,6 +16,7 @@ from minislurm.cluster.messages import (
     PrepareTimeout,
     ReservationDue,
     SignalDue,
+    SwitchWaitOver,
     TimeLimitReached,
 )
 from minislurm.cluster.state import ClusterState
@@ -59,7 +60,9 @@ def last_start_timers(job: Job) -> list[Effect]:
 
 
 def pending_timers(state: ClusterState, job: Job) -> list[Effect]:
-    """When time alone may make the job eligible."""
+    """When time alone may make the job eligible, or less choosy."""
+    if job.state is JobState.PENDING and job.eligible_time and job.request.switches:
+        return [SetTimer(job.eligible_time + job.request.switches_wait_s, SwitchWaitOver(job.id))]
     if job.state is not JobState.PENDING or job.eligible_time or job.held:
         return []
     if job.dependencies:

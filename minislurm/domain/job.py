@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from minislurm.domain.ids import BATCH_STEP, JobId, NodeName, RunNumber, StepId
@@ -203,6 +203,8 @@ class Job:
     changed_request: ResourceRequest | None = None
     #: Nodes on which a launch of this job failed.
     avoided_nodes: tuple[NodeName, ...] = ()
+    #: It has waited for few leaf domains (``--switches``) as long as it wanted.
+    switches_waived: bool = False
 
     #: Why it waits (set with `held`, after a failed launch …) or how it ended; NONE: see the scheduler.
     reason: Reason = Reason.NONE
@@ -245,7 +247,8 @@ class Job:
 
     @property
     def request(self) -> ResourceRequest:
-        return self.changed_request if self.changed_request is not None else self.spec.request
+        request = self.changed_request if self.changed_request is not None else self.spec.request
+        return replace(request, switches=0, switches_wait_s=0.0) if self.switches_waived else request
 
     @property
     def is_array_rest(self) -> bool:

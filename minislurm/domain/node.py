@@ -43,6 +43,8 @@ class NodeFacts:
     sockets: int = 1
     cores_per_socket: int = 0
     threads_per_core: int = 1
+    #: Where it stands: "zone=a/rack=r7", from the top down; "" if it does not know.
+    topology: str = ""
 
 
 @dataclass(slots=True)

@@ -94,6 +94,8 @@ class Reason(Enum):
     DEADLINE = "DeadLine"
     #: Ours: it did not start within --max-wait.
     MAX_WAIT = "MaxWait"
+    # No domain of the required level (or no set of so many leaf domains) could ever hold it.
+    TOPOLOGY = "TopologyNeverSatisfied"
 
 
 class NodeState(Enum):

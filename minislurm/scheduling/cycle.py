@@ -6,7 +6,7 @@ equal jobs are merged by the order of their next job; the first job that cannot 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Hashable
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.order import Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
 from minislurm.scheduling.room import Room
+from minislurm.scheduling.rooms import Rooms
 from minislurm.scheduling.workspace import Candidate, Workspace
 
 #: Misfits for which it helps to see what each node lacks.
@@ -125,9 +126,8 @@ class _Cycle:
         #: In a pass less and less is free: what is blocked stays so, and whatever takes as long or longer.
         #: By `Candidate.number` and user: since which end.
         self._blocked: dict[tuple[int, int], tuple[float, Wait]] = {}
-        #: The room of the class in turn, and how many of the table's changes it has seen.
-        self._room: tuple[RequestClass, Room] | None = None
-        self._seen = 0
+        self._in_turn: RequestClass | None = None
+        self._rooms = Rooms(workspace.table.changes, len(workspace.table.inventory))
 
     def misfit(self, candidate: Candidate) -> Wait | None:
         """Why it cannot start whoever ends; such jobs hold nobody up."""
@@ -151,7 +151,7 @@ class _Cycle:
             return None
         if self._is_short(turn.candidate) or not self._openings.has_licenses(jobs):
             return None
-        return choose(self._room_beside_reservations(jobs))
+        return choose(self._room_beside_reservations(turn))
 
     def started(self, turn: Turn, shares: list[Share]) -> None:
         self._capacity.started(shares)
@@ -233,7 +233,7 @@ class _Cycle:
                 wait = Wait(self._openings.reason(jobs, alone.tasks > 0))
         if not self._explains:
             return wait
-        beside = now if self._is_closed(jobs) else self._room_beside_reservations(jobs)
+        beside = now if self._is_closed(jobs) else self._room_beside_reservations(turn)
         return Wait(wait.reason, self._filters.rejected(jobs, free, beside))
 
     def _is_short(self, candidate: Candidate) -> bool:
@@ -245,7 +245,7 @@ class _Cycle:
         return self._backfill.is_short(jobs.partition, candidate.demand, end)
 
     def _is_in_turn(self, jobs: RequestClass) -> bool:
-        return self._room is not None and self._room[0] is jobs
+        return self._in_turn is jobs
 
     def _known_wait(self, turn: Turn) -> Wait | None:
         known = self._blocked.get(self._key(turn))
@@ -264,21 +264,18 @@ class _Cycle:
             return False
         return bool((self._closed & self._filters.members(jobs.partition).mask).any())
 
-    def _room_beside_reservations(self, jobs: RequestClass) -> Room:
-        """Kept while the same class is in turn: after a placement only its nodes are looked at again."""
-        changes = self._table.changes
-        if self._is_in_turn(jobs):
-            assert self._room is not None
-            room = self._room[1]
-            if self._seen < len(changes):
-                room.refresh(changes[self._seen :])
-        else:
-            reached = self._backfill.reached_by(end_of(self._now, jobs.time_limit_s))
-            open_now = self._openings.allowed(jobs, self._now)
-            room = self._room_in(jobs, [self._table.free, *reached], open_now)
-            self._room = (jobs, room)
-        self._seen = len(changes)
-        return room
+    def _room_beside_reservations(self, turn: Turn) -> Room:
+        """Kept for the classes that were in turn last: after a placement only its nodes are looked at."""
+        jobs = turn.jobs
+        self._in_turn = jobs
+        reached = self._backfill.reached_by(end_of(self._now, jobs.time_limit_s))
+        open_now = self._openings.allowed(jobs, self._now)
+        # Reservations are only added, and what is free behind each is the same object throughout.
+        key: Hashable = (turn.candidate.number, tuple(map(id, reached)))
+        if open_now is not None:
+            key = (key, id(jobs), self._openings.version)
+        counts = [self._table.free, *reached]
+        return self._rooms.get(key, lambda: self._room_in(jobs, counts, open_now))
 
     def _room_in(self, jobs: RequestClass, counts: list[Counts], open_nodes: Mask | None = None) -> Room:
         """`open_nodes`: what reservations and other users leave at that time; None: all."""

@@ -23,6 +23,11 @@ class Openings:
         self._tenants = Tenants(inventory, snapshot.running, snapshot.classes, snapshot.now)
         self._licenses = Licenses(snapshot.licenses, snapshot.running, snapshot.now)
 
+    @property
+    def version(self) -> int:
+        """Changes whenever a placement may change what `allowed` says."""
+        return self._tenants.version
+
     def user_of(self, jobs: RequestClass) -> int:
         """Classes that differ in this may find different nodes; 0 where it makes no difference."""
         return jobs.user_id if self._tenants.matter else 0

@@ -49,6 +49,10 @@ class Tenants:
                 end = max(run.end_time, now)
                 self._stays.append(_Stay(run.user_id, run.exclusive_user, nodes, now, end))
 
+    @property
+    def version(self) -> int:
+        return len(self._stays)
+
     def add(self, jobs: RequestClass, shares: Iterable[Share], start: float, end: float) -> None:
         """A placement of this pass, or what a head is to get."""
         if self.matter:

@@ -29,7 +29,7 @@ class NodeAllocation(_message.Message):
     def __init__(self, node: _Optional[str] = ..., cpus: _Optional[bytes] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[bytes] = ..., tasks: _Optional[int] = ...) -> None: ...
 
 class ResourceRequest(_message.Message):
-    __slots__ = ("nodes_min", "nodes_max", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_node_min", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus_per_node", "gpus_per_task", "gpus_total", "gpu_type", "exclusive", "required_nodes", "excluded_nodes", "features", "reservation", "licenses", "exclusive_user")
+    __slots__ = ("nodes_min", "nodes_max", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_node_min", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus_per_node", "gpus_per_task", "gpus_total", "gpu_type", "exclusive", "required_nodes", "excluded_nodes", "features", "topology_level", "topology_required", "switches", "switches_wait_s", "segment", "spread", "tasks_follow_nodes", "reservation", "licenses", "exclusive_user")
     NODES_MIN_FIELD_NUMBER: _ClassVar[int]
     NODES_MAX_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +47,13 @@ class ResourceRequest(_message.Message):
     REQUIRED_NODES_FIELD_NUMBER: _ClassVar[int]
     EXCLUDED_NODES_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_REQUIRED_FIELD_NUMBER: _ClassVar[int]
+    SWITCHES_FIELD_NUMBER: _ClassVar[int]
+    SWITCHES_WAIT_S_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_FIELD_NUMBER: _ClassVar[int]
+    SPREAD_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FOLLOW_NODES_FIELD_NUMBER: _ClassVar[int]
     RESERVATION_FIELD_NUMBER: _ClassVar[int]
     LICENSES_FIELD_NUMBER: _ClassVar[int]
     EXCLUSIVE_USER_FIELD_NUMBER: _ClassVar[int]
@@ -67,10 +74,17 @@ class ResourceRequest(_message.Message):
     required_nodes: _containers.RepeatedScalarFieldContainer[str]
     excluded_nodes: _containers.RepeatedScalarFieldContainer[str]
     features: str
+    topology_level: str
+    topology_required: bool
+    switches: int
+    switches_wait_s: float
+    segment: int
+    spread: bool
+    tasks_follow_nodes: bool
     reservation: str
     licenses: _containers.RepeatedCompositeFieldContainer[LicenseCount]
     exclusive_user: int
-    def __init__(self, nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_node_min: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus_per_node: _Optional[int] = ..., gpus_per_task: _Optional[int] = ..., gpus_total: _Optional[int] = ..., gpu_type: _Optional[str] = ..., exclusive: bool = ..., required_nodes: _Optional[_Iterable[str]] = ..., excluded_nodes: _Optional[_Iterable[str]] = ..., features: _Optional[str] = ..., reservation: _Optional[str] = ..., licenses: _Optional[_Iterable[_Union[LicenseCount, _Mapping]]] = ..., exclusive_user: _Optional[int] = ...) -> None: ...
+    def __init__(self, nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_node_min: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus_per_node: _Optional[int] = ..., gpus_per_task: _Optional[int] = ..., gpus_total: _Optional[int] = ..., gpu_type: _Optional[str] = ..., exclusive: bool = ..., required_nodes: _Optional[_Iterable[str]] = ..., excluded_nodes: _Optional[_Iterable[str]] = ..., features: _Optional[str] = ..., topology_level: _Optional[str] = ..., topology_required: bool = ..., switches: _Optional[int] = ..., switches_wait_s: _Optional[float] = ..., segment: _Optional[int] = ..., spread: bool = ..., tasks_follow_nodes: bool = ..., reservation: _Optional[str] = ..., licenses: _Optional[_Iterable[_Union[LicenseCount, _Mapping]]] = ..., exclusive_user: _Optional[int] = ...) -> None: ...
 
 class LicenseCount(_message.Message):
     __slots__ = ("name", "count")
@@ -249,7 +263,7 @@ class Step(_message.Message):
     def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[_Iterable[int]] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., state: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., open_nodes: _Optional[_Iterable[str]] = ..., time_limit_s: _Optional[float] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("id", "spec", "submit_time", "state", "run", "array_job_id", "array_task_id", "pending_tasks", "name", "partition", "time_limit_s", "nice", "comment", "array_limit", "begin_time", "priority", "held", "dependencies", "requeue", "changed_request", "avoided_nodes", "reason", "eligible_time", "start_time", "end_time", "allocation", "prepared_nodes", "open_nodes", "end_cause", "end_state", "cancelled_by", "requeue_held", "exit_code", "exit_signal", "derived_exit_code", "derived_exit_signal", "requeues", "signal_sent", "next_step_id", "steps", "suspended_time_s", "requeue_cause", "pending_reason", "restart_reason", "start_priority", "dependency_any", "deadline")
+    __slots__ = ("id", "spec", "submit_time", "state", "run", "array_job_id", "array_task_id", "pending_tasks", "name", "partition", "time_limit_s", "nice", "comment", "array_limit", "begin_time", "priority", "held", "dependencies", "requeue", "changed_request", "avoided_nodes", "reason", "eligible_time", "start_time", "end_time", "allocation", "prepared_nodes", "open_nodes", "end_cause", "end_state", "cancelled_by", "requeue_held", "exit_code", "exit_signal", "derived_exit_code", "derived_exit_signal", "requeues", "signal_sent", "next_step_id", "steps", "suspended_time_s", "requeue_cause", "pending_reason", "restart_reason", "start_priority", "dependency_any", "deadline", "switches_waived")
     class RequeuesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -311,6 +325,7 @@ class Job(_message.Message):
     START_PRIORITY_FIELD_NUMBER: _ClassVar[int]
     DEPENDENCY_ANY_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    SWITCHES_WAIVED_FIELD_NUMBER: _ClassVar[int]
     id: int
     spec: JobSpec
     submit_time: float
@@ -358,7 +373,8 @@ class Job(_message.Message):
     start_priority: int
     dependency_any: bool
     deadline: float
-    def __init__(self, id: _Optional[int] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., submit_time: _Optional[float] = ..., state: _Optional[str] = ..., run: _Optional[int] = ..., array_job_id: _Optional[int] = ..., array_task_id: _Optional[int] = ..., pending_tasks: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., priority: _Optional[int] = ..., held: _Optional[str] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., requeue: bool = ..., changed_request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., avoided_nodes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., eligible_time: _Optional[float] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., allocation: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., prepared_nodes: _Optional[_Iterable[str]] = ..., open_nodes: _Optional[_Iterable[str]] = ..., end_cause: _Optional[str] = ..., end_state: _Optional[str] = ..., cancelled_by: _Optional[int] = ..., requeue_held: bool = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., derived_exit_code: _Optional[int] = ..., derived_exit_signal: _Optional[int] = ..., requeues: _Optional[_Mapping[str, int]] = ..., signal_sent: bool = ..., next_step_id: _Optional[int] = ..., steps: _Optional[_Mapping[int, Step]] = ..., suspended_time_s: _Optional[float] = ..., requeue_cause: _Optional[str] = ..., pending_reason: _Optional[str] = ..., restart_reason: _Optional[str] = ..., start_priority: _Optional[int] = ..., dependency_any: bool = ..., deadline: _Optional[float] = ...) -> None: ...
+    switches_waived: bool
+    def __init__(self, id: _Optional[int] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., submit_time: _Optional[float] = ..., state: _Optional[str] = ..., run: _Optional[int] = ..., array_job_id: _Optional[int] = ..., array_task_id: _Optional[int] = ..., pending_tasks: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., priority: _Optional[int] = ..., held: _Optional[str] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., requeue: bool = ..., changed_request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., avoided_nodes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., eligible_time: _Optional[float] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., allocation: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., prepared_nodes: _Optional[_Iterable[str]] = ..., open_nodes: _Optional[_Iterable[str]] = ..., end_cause: _Optional[str] = ..., end_state: _Optional[str] = ..., cancelled_by: _Optional[int] = ..., requeue_held: bool = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., derived_exit_code: _Optional[int] = ..., derived_exit_signal: _Optional[int] = ..., requeues: _Optional[_Mapping[str, int]] = ..., signal_sent: bool = ..., next_step_id: _Optional[int] = ..., steps: _Optional[_Mapping[int, Step]] = ..., suspended_time_s: _Optional[float] = ..., requeue_cause: _Optional[str] = ..., pending_reason: _Optional[str] = ..., restart_reason: _Optional[str] = ..., start_priority: _Optional[int] = ..., dependency_any: bool = ..., deadline: _Optional[float] = ..., switches_waived: bool = ...) -> None: ...
 
 class NodeSpec(_message.Message):
     __slots__ = ("name", "cpus", "memory_mib", "gpus", "gpus_declared", "features", "weight", "address")
@@ -381,7 +397,7 @@ class NodeSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., cpus: _Optional[int] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuGroup, _Mapping]]] = ..., gpus_declared: bool = ..., features: _Optional[_Iterable[str]] = ..., weight: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
 
 class NodeFacts(_message.Message):
-    __slots__ = ("cpus", "memory_mib", "gpus", "host_name", "address", "step_port", "architecture", "operating_system", "version", "boot_time", "daemon_start_time", "sockets", "cores_per_socket", "threads_per_core")
+    __slots__ = ("cpus", "memory_mib", "gpus", "host_name", "address", "step_port", "architecture", "operating_system", "version", "boot_time", "daemon_start_time", "sockets", "cores_per_socket", "threads_per_core", "topology")
     CPUS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
@@ -396,6 +412,7 @@ class NodeFacts(_message.Message):
     SOCKETS_FIELD_NUMBER: _ClassVar[int]
     CORES_PER_SOCKET_FIELD_NUMBER: _ClassVar[int]
     THREADS_PER_CORE_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_FIELD_NUMBER: _ClassVar[int]
     cpus: int
     memory_mib: int
     gpus: _containers.RepeatedCompositeFieldContainer[GpuGroup]
@@ -410,7 +427,8 @@ class NodeFacts(_message.Message):
     sockets: int
     cores_per_socket: int
     threads_per_core: int
-    def __init__(self, cpus: _Optional[int] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuGroup, _Mapping]]] = ..., host_name: _Optional[str] = ..., address: _Optional[str] = ..., step_port: _Optional[int] = ..., architecture: _Optional[str] = ..., operating_system: _Optional[str] = ..., version: _Optional[str] = ..., boot_time: _Optional[float] = ..., daemon_start_time: _Optional[float] = ..., sockets: _Optional[int] = ..., cores_per_socket: _Optional[int] = ..., threads_per_core: _Optional[int] = ...) -> None: ...
+    topology: str
+    def __init__(self, cpus: _Optional[int] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuGroup, _Mapping]]] = ..., host_name: _Optional[str] = ..., address: _Optional[str] = ..., step_port: _Optional[int] = ..., architecture: _Optional[str] = ..., operating_system: _Optional[str] = ..., version: _Optional[str] = ..., boot_time: _Optional[float] = ..., daemon_start_time: _Optional[float] = ..., sockets: _Optional[int] = ..., cores_per_socket: _Optional[int] = ..., threads_per_core: _Optional[int] = ..., topology: _Optional[str] = ...) -> None: ...
 
 class Node(_message.Message):
     __slots__ = ("spec", "facts", "state", "responding", "drained", "reason", "reason_time", "reason_user_id", "last_busy_time", "cpus_used", "memory_used_mib", "gpus_used", "jobs", "cpu_load", "free_memory_mib", "stale_runs", "launch_failures", "changed_weight")

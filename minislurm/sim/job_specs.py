@@ -1,0 +1,78 @@
+"""A trace's job as a submission to this cluster."""
+
+from __future__ import annotations
+
+from minislurm.domain.configuration import Configuration
+from minislurm.domain.job import JobSpec
+from minislurm.domain.resources import ResourceRequest
+from minislurm.sim.trace import TraceError, TraceJob
+
+#: The limit of a job whose exact run time is nothing: 0 would stand for "no limit".
+_SHORTEST_S = 1.0
+
+
+class SpecMaker:
+    """`exact`: the scheduler is told the run time; otherwise the user's estimate."""
+
+    def __init__(self, configuration: Configuration, exact: bool = False) -> None:
+        nodes = configuration.nodes
+        self._exact = exact
+        default = configuration.default_partition or next(iter(configuration.partitions), None)
+        self._partition = default.name if default is not None else ""
+        self._cpus = max((spec.cpus or 0 for spec in nodes), default=0)
+        self._gpus = max((sum(group.count for group in spec.gpus) for spec in nodes), default=0)
+        self._user_ids: dict[str, int] = {}
+
+    @property
+    def on_gpus(self) -> bool:
+        """Whether `processors` are played by GPUs here."""
+        return self._gpus > 0
+
+    def spec(self, job: TraceJob) -> JobSpec:
+        user_id = self._user_ids.setdefault(job.user, 1000 + len(self._user_ids))
+        limit_s = max(job.run_s, _SHORTEST_S) if self._exact else job.limit_s
+        return JobSpec(
+            name=job.name,
+            user_id=user_id,
+            group_id=user_id,
+            user_name=job.user,
+            group_name=job.account,
+            partition=job.partition or self._partition,
+            work_dir="/",
+            request=self._request(job),
+            account=job.account,
+            is_batch=True,
+            time_limit_s=limit_s,
+        )
+
+    def _request(self, job: TraceJob) -> ResourceRequest:
+        gpus, cpus = job.gpus, job.cpus
+        if job.processors and self.on_gpus:
+            gpus = job.processors
+        elif job.processors:
+            cpus = job.processors
+        if job.gpu_share_milli:
+            raise TraceError(f"job {job.name}: shares of a GPU are not built yet")
+        return self._on_gpus(job, gpus, cpus) if gpus else self._on_cpus(job, max(1, cpus))
+
+    def _on_gpus(self, job: TraceJob, gpus: int, cpus: int) -> ResourceRequest:
+        """A task a GPU: on one node what fits there, else whole nodes and the rest on one more."""
+        nodes = job.nodes or -(-gpus // max(1, self._gpus))
+        return ResourceRequest(
+            nodes_min=nodes,
+            nodes_max=nodes,
+            tasks=gpus,
+            cpus_per_task=max(1, cpus // gpus),
+            gpus_per_task=1,
+            gpu_type=job.gpu_type,
+            memory_per_node_mib=-(-job.memory_mib // nodes),
+        )
+
+    def _on_cpus(self, job: TraceJob, cpus: int) -> ResourceRequest:
+        """One task of all CPUs where a node can hold it: the cheapest to place. Else a task a CPU."""
+        nodes = job.nodes or -(-cpus // max(1, self._cpus))
+        if nodes == 1:
+            return ResourceRequest(cpus_per_task=cpus, memory_per_node_mib=job.memory_mib)
+        return ResourceRequest(
+            nodes_min=nodes, nodes_max=nodes, tasks=cpus, memory_per_node_mib=-(-job.memory_mib // nodes)
+        )

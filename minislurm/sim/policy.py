@@ -31,7 +31,9 @@ POLICIES = {
     policy.name: policy
     for policy in (
         Policy("configured", "as the cluster's configuration says"),
-        Policy("fifo", "submission order, nobody passes the first job", {**_SUBMISSION_ORDER, "backfill": "off"}),
+        Policy(
+            "fifo", "submission order, nobody passes the first job", {**_SUBMISSION_ORDER, "backfill": "off"}
+        ),
         Policy("easy", "submission order, EASY backfill", {**_SUBMISSION_ORDER, "backfill": "easy"}),
         Policy(
             "easy-sjf",

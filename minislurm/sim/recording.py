@@ -39,7 +39,9 @@ class Outcome:
     end_s: float = 0.0
     #: None: it never ended (it still waits when nothing is left to happen).
     state: JobState | None = None
-    #: Why it still waits, or was refused at submission.
+    #: False: refused at submission.
+    is_known: bool = True
+    #: Why it still waits, or was refused.
     why: str = ""
     runs: list[Run] = field(default_factory=list)
     #: By cause ("node_fail", "preempt" …).
@@ -79,9 +81,7 @@ class Series:
     #: Units on nodes that may be used.
     usable: array[float] = field(default_factory=lambda: array("d"))
 
-    def add(
-        self, time: float, used: int, pending: int, running: int, stranded: int, usable: int
-    ) -> None:
+    def add(self, time: float, used: int, pending: int, running: int, stranded: int, usable: int) -> None:
         """The last word on an instant counts."""
         if self.times and self.times[-1] == time:
             self.used[-1], self.pending[-1], self.running[-1] = used, pending, running

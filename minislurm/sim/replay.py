@@ -21,7 +21,7 @@ from minislurm.sim.failures import FailingNodes, Failures
 from minislurm.sim.job_specs import SpecMaker
 from minislurm.sim.recording import Occupancy, Outcome, Series
 from minislurm.sim.trace import Workload
-from minislurm.sim.virtual_cluster import EPOCH, VirtualCluster
+from minislurm.sim.virtual_cluster import EPOCH, VirtualCluster, no_record
 
 _OPERATOR = Caller(0, is_operator=True)
 #: Ended jobs are forgotten in crowds of so many, as `timers.min_job_age_s` allows.
@@ -47,7 +47,7 @@ def replay(
     checkpoints: Checkpoints = NO_CHECKPOINTS,
     failures: Failures | None = None,
     progress: Callable[[int], None] = lambda ended: None,
-    record: Callable[[Event], None] | None = None,
+    record: Callable[[Event], None] = no_record,
 ) -> Result:
     """Runs the trace to its end. `progress` is told now and then how many jobs are over."""
     cluster = _Replay(workload, configuration, exact, checkpoints, failures, progress, record)
@@ -74,12 +74,12 @@ class _Replay(VirtualCluster):
         checkpoints: Checkpoints,
         failures: Failures | None,
         progress: Callable[[int], None],
-        record: Callable[[Event], None] | None,
+        record: Callable[[Event], None],
     ) -> None:
         self._occupancy, self._series = Occupancy(configuration), Series()
         self._live: dict[JobId, _Live] = {}
         self._ended = 0
-        super().__init__(configuration, self._duration, **({"record": record} if record else {}))
+        super().__init__(configuration, self._duration, record=record)
         self._trace = workload.jobs
         self._specs = SpecMaker(configuration, exact)
         self._checkpoints = checkpoints
@@ -113,6 +113,7 @@ class _Replay(VirtualCluster):
         refusal = self.tell(SubmitJob(spec, _OPERATOR)).refusal
         if refusal is not None:
             del self._live[job_id]
+            outcome.is_known = False
             outcome.why = "; ".join((str(refusal), *refusal.details))
             self._count_ended()
         if len(self._outcomes) < len(self._trace):
@@ -153,7 +154,9 @@ class _Replay(VirtualCluster):
         if event.cause is EndCause.NODE_FAIL:
             run = live.outcome.runs[-1]
             elapsed_s = self.now - self._shift - run.start_s
-            saved_s = self._checkpoints.saved(elapsed_s, live.left_s)
+            saved_s = self._checkpoints.saved(
+                elapsed_s, live.left_s, restarted=bool(self.state.jobs[event.job_id].requeues)
+            )
             live.left_s -= saved_s
             live.outcome.lost += run.units * (elapsed_s - saved_s)
 

@@ -9,6 +9,7 @@ import gzip
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
 from minislurm.domain.errors import MinislurmError
 
@@ -91,11 +92,11 @@ class Reading:
         except OSError as error:
             raise TraceError(f"{self.path}: cannot be read: {error.strerror or error}") from None
 
-    def _open(self) -> Iterable[str]:
+    def _open(self) -> IO[str]:
         with self.path.open("rb") as file:
             packed = file.read(2) == b"\x1f\x8b"
         if packed:
-            return gzip.open(self.path, "rt", encoding="utf-8", newline="")  # type: ignore[return-value]
+            return gzip.open(self.path, "rt", encoding="utf-8", newline="")
         return self.path.open(encoding="utf-8", newline="")
 
     def bad(self, line: int, reason: str) -> None:

@@ -43,8 +43,8 @@ EPOCH = 1_000_000.0
 _MESSAGE, _PASS = 0, 1
 
 
-def _no_record(event: Event) -> None:
-    pass
+def no_record(event: Event) -> None:
+    """A simulation keeps no journal unless it is asked to."""
 
 
 class VirtualCluster:
@@ -59,7 +59,7 @@ class VirtualCluster:
         configuration: Configuration,
         duration_of: Callable[[Job], float],
         *,
-        record: Callable[[Event], None] = _no_record,
+        record: Callable[[Event], None] = no_record,
         latency_s: float = 0.0,
         now: float = EPOCH,
         facts: NodeFacts | None = None,

@@ -18,6 +18,7 @@ class SpecMaker:
         nodes = configuration.nodes
         self._exact = exact
         default = configuration.default_partition or next(iter(configuration.partitions), None)
+        self._requeue = configuration.jobs.requeue
         self._partition = default.name if default is not None else ""
         self._cpus = max((spec.cpus or 0 for spec in nodes), default=0)
         self._gpus = max((sum(group.count for group in spec.gpus) for spec in nodes), default=0)
@@ -42,6 +43,7 @@ class SpecMaker:
             request=self._request(job),
             account=job.account,
             is_batch=True,
+            requeue=self._requeue,
             time_limit_s=limit_s,
         )
 

@@ -80,19 +80,22 @@ class Series:
     stranded: array[float] = field(default_factory=lambda: array("d"))
     #: Units on nodes that may be used.
     usable: array[float] = field(default_factory=lambda: array("d"))
+    _last: tuple[int, ...] = ()
 
     def add(self, time: float, used: int, pending: int, running: int, stranded: int, usable: int) -> None:
         """The last word on an instant counts."""
+        values = (used, pending, running, stranded, usable)
+        if values == self._last:
+            return
+        self._last = values
+        columns = (self.used, self.pending, self.running, self.stranded, self.usable)
         if self.times and self.times[-1] == time:
-            self.used[-1], self.pending[-1], self.running[-1] = used, pending, running
-            self.stranded[-1], self.usable[-1] = stranded, usable
+            for column, value in zip(columns, values, strict=True):
+                column[-1] = value
             return
         self.times.append(time)
-        self.used.append(used)
-        self.pending.append(pending)
-        self.running.append(running)
-        self.stranded.append(stranded)
-        self.usable.append(usable)
+        for column, value in zip(columns, values, strict=True):
+            column.append(value)
 
 
 class Occupancy:

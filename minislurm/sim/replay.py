@@ -127,6 +127,8 @@ class _Replay(VirtualCluster):
     # What happens to them
 
     def observe(self, transaction: Transaction) -> None:
+        if not transaction.events:
+            return
         for event in transaction.events:
             kind = type(event)
             if kind is RunPlaced:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from minislurm.cluster.queue import class_key
+from minislurm.cluster.snapshot import availability, run_of
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import NodeName
 from minislurm.domain.job import Job
@@ -18,6 +19,7 @@ def check(state: ClusterState) -> None:
     _check_nodes(state)
     _check_queue(state)
     _check_indexes(state)
+    _check_kept(state)
 
 
 def _check_job(state: ClusterState, job: Job) -> None:
@@ -102,6 +104,17 @@ def _check_queue(state: ClusterState) -> None:
             assert job.eligible_time == eligible_time
             listed += 1
     assert listed == len(eligible), "a job queued twice"
+
+
+def _check_kept(state: ClusterState) -> None:
+    for name, piece in state.kept.nodes.items():
+        assert piece == availability(state.nodes[name]), f"{name}: changed since the last snapshot"
+    for job_id, run in state.kept.running.items():
+        assert run == run_of(state.jobs[job_id]), f"{job_id}: changed since the last snapshot"
+    for key, queued in state.queue.classes.items():
+        if queued.view is not None and not queued.array_rests:
+            members = [(job.eligible_time, job.job_id) for job in queued.view.jobs]
+            assert (queued.view.request, members) == (key.request, queued.members), "a class has changed"
 
 
 def _check_indexes(state: ClusterState) -> None:

@@ -9,6 +9,7 @@ from typing import overload
 from minislurm.cluster.queue import ClassKey, QueueClass
 from minislurm.cluster.runs import array_slots
 from minislurm.cluster.state import ClusterState
+from minislurm.domain.configuration import Partition
 from minislurm.domain.ids import Bitmap, JobId
 from minislurm.domain.job import Job
 from minislurm.domain.node import Node
@@ -23,13 +24,14 @@ from minislurm.scheduling.model import (
 
 
 def snapshot(state: ClusterState, now: float) -> Snapshot:
-    """A copy as cheap as it can be: it must stay true while the state goes on."""
+    """A copy as cheap as it can be: it must stay true while the state goes on. What has not changed since the
+    last one are the same objects, by which a pass's `Workspace` knows what it need not read again."""
     return Snapshot(
         now=now,
-        nodes=[_availability(node) for node in state.nodes.values()],
-        running=[_running(state.jobs[job_id], now) for job_id in state.active],
+        nodes=[kept_availability(state, node) for node in state.nodes.values()],
+        running=[kept_run(state, job_id) for job_id in state.active],
         classes=[
-            _class(state, key, queued)
+            _kept_class(state, key, queued)
             for key, queued in state.queue.classes.items()
             if key.partition in state.partitions  # it may have left the configuration
         ],
@@ -38,7 +40,14 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
     )
 
 
-def _availability(node: Node) -> NodeAvailability:
+def kept_availability(state: ClusterState, node: Node) -> NodeAvailability:
+    found = state.kept.nodes.get(node.name)
+    if found is None:
+        found = state.kept.nodes[node.name] = availability(node)
+    return found
+
+
+def availability(node: Node) -> NodeAvailability:
     cpus, gpus = (1 << node.cpus) - 1, (1 << node.gpu_count) - 1
     types = {group.type for group in node.gpus if group.type}
     return NodeAvailability(
@@ -56,31 +65,54 @@ def _availability(node: Node) -> NodeAvailability:
     )
 
 
-def _running(job: Job, now: float) -> RunningJob:
+def kept_run(state: ClusterState, job_id: JobId) -> RunningJob:
+    found = state.kept.running.get(job_id)
+    if found is None:
+        found = state.kept.running[job_id] = run_of(state.jobs[job_id])
+    return found
+
+
+def run_of(job: Job) -> RunningJob:
     if job.state is not JobState.COMPLETING:
         return RunningJob(job.id, job.expected_end_time, job.allocation)
     # Nodes that have let go are free already: counted twice, they would seem to have room beside a head.
     # The others are about to let go.
     held = tuple(part for part in job.allocation if part.node in job.open_nodes)
-    return RunningJob(job.id, min(job.expected_end_time, now), held)
+    return RunningJob(job.id, 0.0, held)
+
+
+def _kept_class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestClass:
+    view = queued.view
+    # What an array may still start depends on its running tasks as well.
+    if view is None or queued.array_rests or view.partition is not _partition(state, key.partition):
+        view = queued.view = _class(state, key, queued)
+    return view
 
 
 def _class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestClass:
-    partition = state.partitions[key.partition]
     arrays = {
         job_id: (tuple((job := state.jobs[job_id]).pending_tasks), array_slots(state, job))
         for job_id in queued.array_rests
     }
     return RequestClass(
         request=key.request,
-        partition=replace(partition, state=state.partition_state(partition.name)),
+        partition=_partition(state, key.partition),
         time_limit_s=key.time_limit_s,
         nice=key.nice,
         fixed_priority=key.priority,
         avoided_nodes=key.avoided_nodes,
         jobs=_Members(list(queued.members), arrays),
-        key=key,
+        key=queued.number,
     )
+
+
+def _partition(state: ClusterState, name: str) -> Partition:
+    """With its state of now."""
+    found = state.kept.partitions.get(name)
+    if found is None:
+        found = replace(state.partitions[name], state=state.partition_state(name))
+        state.kept.partitions[name] = found
+    return found
 
 
 @dataclass(slots=True)

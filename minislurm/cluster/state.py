@@ -16,6 +16,7 @@ from minislurm.domain.job import Dependency, DependencyKind, Job
 from minislurm.domain.node import Node, NodeSpec
 from minislurm.domain.states import JobState, PartitionState
 from minislurm.domain.topology import Topology
+from minislurm.scheduling.model import NodeAvailability, RunningJob
 
 
 @dataclass(slots=True)
@@ -51,6 +52,16 @@ class Touched:
 
 
 @dataclass(slots=True)
+class Kept:
+    """Pieces of the last snapshot that are still true: the next one is made of the same objects, and what a
+    pass knows by them stays true as well. Whoever changes a record drops its piece."""
+
+    nodes: dict[NodeName, NodeAvailability] = field(default_factory=dict)
+    running: dict[JobId, RunningJob] = field(default_factory=dict)
+    partitions: dict[str, Partition] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class ClusterState:
     configuration: Configuration = Configuration()
     #: The configuration as the journal has it (JSON).
@@ -81,6 +92,15 @@ class ClusterState:
     #: How many jobs use a stored script or environment.
     blob_uses: dict[str, int] = field(default_factory=dict)
     touched: Touched = field(default_factory=Touched)
+    kept: Kept = field(default_factory=Kept, compare=False)
+
+    def touch_node(self, name: NodeName) -> None:
+        self.touched.nodes.add(name)
+        self.kept.nodes.pop(name, None)
+
+    def touch_job(self, job_id: JobId) -> None:
+        self.touched.jobs.add(job_id)
+        self.kept.running.pop(job_id, None)
 
     def task_record(self, array_id: JobId, task_id: int) -> Job | None:
         """The own record of an array's task, if it has left the common one."""
@@ -122,13 +142,16 @@ class ClusterState:
         """Nodes and partitions as now declared. A node that is gone stays while jobs are on it."""
         self.configuration = configuration
         self.topology = Topology.of(configuration.topology)
+        self.kept = Kept()
+        for queued in self.queue.classes.values():
+            queued.view = None
         self.partitions = {p.name: p for p in configuration.partitions}
         declared = {spec.name: spec for spec in configuration.nodes}
         for name, spec in declared.items():
             self._declare(name, spec)
         for name in [n for n, node in self.nodes.items() if n not in declared and not node.jobs]:
             del self.nodes[name]
-            self.touched.nodes.add(name)
+            self.touch_node(name)
         by_node: dict[NodeName, list[str]] = {name: [] for name in self.nodes}
         for partition in configuration.partitions:
             for name in partition.nodes:
@@ -142,7 +165,7 @@ class ClusterState:
             self.nodes[name] = Node(spec)
         else:
             node.spec = spec
-        self.touched.nodes.add(name)
+        self.touch_node(name)
 
     # Indexes. Called by `apply` whenever what they are made of has changed.
 

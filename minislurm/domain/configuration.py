@@ -74,8 +74,14 @@ class JournalSection:
 class SchedulerSection:
     #: A pass starts so long after the change that calls for it.
     batching_delay_s: float = 0.002
-    #: "easy" or "off"
+    #: "multifactor", "fifo" or "sjf" (shortest time limit first)
+    order: str = "multifactor"
+    #: "easy", "conservative" or "off"
     backfill: str = "easy"
+    #: So many jobs of a partition get a reservation under conservative backfill.
+    conservative_depth: int = 100
+    #: In which order jobs are tried behind a blocked one: "queue", or "shortest" time limit first
+    backfill_order: str = "queue"
     #: So many blocked requests are looked at behind the head of the queue.
     backfill_depth: int = 1000
     #: "binpack" or "spread"
@@ -148,6 +154,8 @@ class Partition:
     default_memory_per_cpu_mib: int | None = None
     #: "": the scheduler's.
     placement: str = ""
+    #: "": the scheduler's.
+    order: str = ""
 
 
 @dataclass(frozen=True, slots=True)

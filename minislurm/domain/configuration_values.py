@@ -22,7 +22,9 @@ from minislurm.domain.resources import GpuGroup
 
 #: Keys that take one of a few words.
 CHOICES: dict[str, tuple[str, ...]] = {
-    "backfill": ("easy", "off"),
+    "order": ("multifactor", "fifo", "sjf"),
+    "backfill": ("easy", "conservative", "off"),
+    "backfill_order": ("queue", "shortest"),
     "placement": ("binpack", "spread"),
     "tracking": ("auto", "cgroup", "process"),
     "gpu_probe": ("auto", "nvml", "none"),
@@ -42,6 +44,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "max_environment_bytes": (1, 1 << 30),
     "snapshot_every_events": (1, math.inf),
     "backfill_depth": (0, math.inf),
+    "conservative_depth": (1, math.inf),
     "token_lifetime_s": (1, 86400),
     "heartbeat_interval_s": (0.01, 3600),
 }

@@ -1,7 +1,7 @@
 """One scheduling pass: order -> filter -> place -> backfill.
 
 Pure: a snapshot in, a plan out; no clock, no randomness, the same snapshot gives the same plan. Classes of
-equal jobs are merged by the priority of their next job; the first job that cannot start blocks its class.
+equal jobs are merged by the order of their next job; the first job that cannot start blocks its class.
 """
 
 from __future__ import annotations
@@ -12,21 +12,25 @@ import numpy as np
 
 from minislurm.domain.states import Reason
 from minislurm.scheduling.backfill import Backfill, Reservation, end_of
+from minislurm.scheduling.capacity import Capacity
+from minislurm.scheduling.conservative import ConservativeBackfill
 from minislurm.scheduling.draft import Draft
-from minislurm.scheduling.filters import Filters, RequestKey, key_of
-from minislurm.scheduling.model import Plan, RequestClass, Snapshot, Wait
-from minislurm.scheduling.nodes import Counts, NodeTable, Share
+from minislurm.scheduling.model import TASK_LIMIT, Plan, RequestClass, Snapshot, Wait
+from minislurm.scheduling.nodes import Counts, Share
 from minislurm.scheduling.order import Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
 from minislurm.scheduling.room import Room
+from minislurm.scheduling.workspace import Candidate, Workspace
 
 #: Misfits for which it helps to see what each node lacks.
 _NODE_REASONS = frozenset({Reason.PARTITION_CONFIG, Reason.BAD_CONSTRAINTS, Reason.NODES_UNAVAILABLE})
 
+_RESOURCES, _PRIORITY = Wait(Reason.RESOURCES), Wait(Reason.PRIORITY)
 
-def schedule(snapshot: Snapshot) -> Plan:
+
+def schedule(snapshot: Snapshot, workspace: Workspace | None = None, *, explain: bool = False) -> Plan:
     """What starts now and why the rest waits."""
-    passing = steps(snapshot)
+    passing = steps(snapshot, workspace, explain=explain)
     while True:
         try:
             next(passing)
@@ -35,35 +39,54 @@ def schedule(snapshot: Snapshot) -> Plan:
             return plan
 
 
-def steps(snapshot: Snapshot) -> Generator[None, None, Plan]:
-    """The same pass in units of about a millisecond at most, so that a caller can do other things between."""
-    table = yield from NodeTable.build(snapshot.nodes, snapshot.topology)
-    ranking = Ranking(snapshot)
-    draft, queue, cycle = Draft(), Queue(), _Cycle(snapshot, table)
+def steps(
+    snapshot: Snapshot, workspace: Workspace | None = None, *, explain: bool = False
+) -> Generator[None, None, Plan]:
+    """The same pass in units of about a millisecond at most, so that a caller can do other things between.
+
+    `workspace`: that of the last pass, if there is one. `explain`: counts by what they lack the nodes that
+    cannot take a job.
+    """
+    workspace = workspace if workspace is not None else Workspace()
+    yield from workspace.load(snapshot)
+    ranking = Ranking(snapshot, workspace.table.inventory)
+    draft, queue = Draft(), Queue(snapshot.settings.order)
+    cycle = _Cycle(snapshot, workspace, queue, explain=explain)
 
     for jobs in snapshot.classes:
-        turn = Turn(jobs, ranking.line(jobs))
-        misfit = cycle.misfit(jobs) if jobs.jobs else None
-        if misfit is not None:
-            draft.wait(turn, misfit, misfit)
-        elif jobs.jobs:
+        if not jobs.jobs:
+            continue
+        candidate = workspace.candidate(jobs)
+        turn = Turn(candidate, ranking.line(candidate))
+        if candidate.misfit is None:
             queue.add(turn)
+        else:
+            draft.wait(turn, cycle.misfit(candidate))
         yield
 
     while (turn_now := queue.pop()) is not None:
         turn = turn_now
-        while turn.startable > 0 and (shares := cycle.find(turn.jobs)):
-            draft.start(turn, table.place(shares))
-            cycle.started(turn.jobs, shares)
+        while turn.startable > 0 and (shares := cycle.find(turn)):
+            draft.start(turn, workspace.table.place(shares))
+            cycle.started(turn, shares)
             yield
         if turn.startable > 0:
-            head, rest = yield from cycle.block(turn.jobs)
-            draft.wait(turn, head, rest)
-        else:
-            if not turn.is_complete:
-                draft.limit(turn)
-            if turn.advance():
-                queue.add(turn)
+            wait = yield from cycle.block(turn)
+            for _ in range(1, turn.startable):
+                if not cycle.is_done_with(turn):
+                    yield from cycle.block(turn)  # a task of the same array
+            if cycle.is_done_with(turn):
+                draft.wait(turn, wait, *cycle.why_behind(turn, wait))
+                continue
+            turn.note(wait)
+        elif turn.first_blocked >= 0:
+            turn.note(TASK_LIMIT)
+        elif not turn.is_complete:
+            draft.limit(turn)
+        if turn.advance():
+            queue.add(turn)
+        elif turn.waits:
+            draft.wait(turn)
         yield
     return draft.plan()
 
@@ -71,95 +94,135 @@ def steps(snapshot: Snapshot) -> Generator[None, None, Plan]:
 class _Cycle:
     """What a pass knows by now: what is free, who is reserved for, which requests are known to be blocked."""
 
-    def __init__(self, snapshot: Snapshot, table: NodeTable) -> None:
-        self._settings = snapshot.settings
+    def __init__(self, snapshot: Snapshot, workspace: Workspace, queue: Queue, *, explain: bool) -> None:
+        self._settings = settings = snapshot.settings
         self._now = snapshot.now
-        self._table = table
-        self._filters = Filters(table.inventory)
-        self._backfill = Backfill(table.inventory, snapshot.now, snapshot.running)
-        #: Partitions whose first blocked job has been met.
-        self._heads: set[str] = set()
+        self._queue = queue
+        self._explains = explain
+        self._table = workspace.table
+        self._filters = workspace.filters
+        self._capacity = Capacity(workspace.filters, workspace.table.free)
+        kind = ConservativeBackfill if settings.backfill == "conservative" else Backfill
+        self._backfill = kind(snapshot, workspace.filters, self._capacity, workspace.timeline)
+        #: By partition: so many blocked jobs have been met, the head first.
+        self._blocked_in: dict[str, int] = {}
         #: Without backfill: nodes on which nothing more starts.
-        self._closed = np.zeros(len(table.inventory), dtype=np.bool_)
+        self._closed = np.zeros(len(workspace.table.inventory), dtype=np.bool_)
         #: Blocked requests looked at behind a head.
         self._looked_at = 0
         #: In a pass less and less is free: what is blocked stays so, and whatever takes as long or longer.
-        self._blocked: dict[RequestKey, tuple[float, Wait]] = {}
+        #: By `Candidate.number`: since which end.
+        self._blocked: dict[int, tuple[float, Wait]] = {}
         #: The room of the class in turn, and how many of the table's changes it has seen.
         self._room: tuple[RequestClass, Room] | None = None
         self._seen = 0
 
-    def misfit(self, jobs: RequestClass) -> Wait | None:
+    def misfit(self, candidate: Candidate) -> Wait:
         """Why it cannot start whoever ends; such jobs hold nobody up."""
-        reason = self._filters.misfit(jobs)
-        if reason is None:
-            return None
-        if reason not in _NODE_REASONS:
+        jobs, reason = candidate.jobs, candidate.misfit
+        assert reason is not None
+        if not self._explains or reason not in _NODE_REASONS:
             return Wait(reason)
         total = self._table.inventory.total
         return Wait(reason, self._filters.rejected(jobs, total, self._room_in(jobs, [total])))
 
-    def find(self, jobs: RequestClass) -> list[Share] | None:
+    def find(self, turn: Turn) -> list[Share] | None:
         """Where one more job of the class can start without delaying a reservation; None: nowhere."""
+        jobs = turn.jobs
+        if turn.first_blocked >= 0:
+            return None
         if not self._is_in_turn(jobs) and (
-            self._is_closed(jobs) or self._is_beyond_depth(jobs) or self._known_wait(jobs) is not None
+            self._is_closed(jobs) or self._is_beyond_depth(jobs) or self._known_wait(turn) is not None
         ):
+            return None
+        if self._is_short(turn.candidate):
             return None
         return choose(self._room_beside_reservations(jobs))
 
-    def started(self, jobs: RequestClass, shares: list[Share]) -> None:
-        self._backfill.started(shares, end_of(self._now, jobs.time_limit_s))
+    def started(self, turn: Turn, shares: list[Share]) -> None:
+        self._capacity.started(shares)
+        self._backfill.started(shares, end_of(self._now, turn.jobs.time_limit_s))
 
-    def block(self, jobs: RequestClass) -> Generator[None, None, tuple[Wait, Wait]]:
-        """The wait of the class' next job and that of those behind it. Reserves for a partition's first."""
-        known = self._known_wait(jobs)
-        if known is not None:
-            return known, known
-        if self._is_beyond_depth(jobs):
-            wait = Wait(Reason.PRIORITY)
-            return wait, wait
-        wait = self._explain(jobs)
-        yield
+    def block(self, turn: Turn) -> Generator[None, None, Wait]:
+        """Why the next job of the class waits. Reserves for it where backfill says so."""
+        jobs = turn.jobs
+        wait = self._known_wait(turn)
+        if wait is None and self._is_beyond_depth(jobs):
+            return _PRIORITY
+        is_new = wait is None
+        if wait is None:
+            wait = self._why(turn)
+            self._blocked[turn.candidate.number] = (end_of(self._now, jobs.time_limit_s), wait)
+            yield
         partition = jobs.partition.name
-        self._blocked[key_of(jobs)] = (end_of(self._now, jobs.time_limit_s), wait)
-        if partition in self._heads:
-            self._looked_at += 1
-            return wait, wait
-        self._heads.add(partition)
+        position = self._blocked_in.get(partition, 0)
+        self._blocked_in[partition] = position + 1
+        if position:
+            self._looked_at += is_new
+        elif self._settings.backfill_order == "shortest":
+            self._queue.turn_to_shortest_first(partition)
         if self._settings.backfill == "off":
             self._closed |= self._filters.members(jobs.partition).mask
-            return wait, wait
+            return wait
+        if position >= self._backfill.reservations_a_partition:
+            return wait
         reservation = yield from self._backfill.reserve(
-            partition, end_of(0.0, jobs.time_limit_s), self._table.free,
-            lambda counts: choose(self._room_in(jobs, [counts])),
+            jobs.partition, end_of(0.0, jobs.time_limit_s), turn.candidate.demand, self._table.free,
+            lambda counts: choose(self._room_in(jobs, counts)),
         )  # fmt: skip
-        return (wait if reservation is None else self._planned(wait, reservation)), wait
+        return wait if reservation is None else self._planned(wait, reservation)
+
+    def is_done_with(self, turn: Turn) -> bool:
+        """Whether the jobs behind the blocked one need not be looked at: they ask for the same and get no
+        reservation of their own."""
+        blocked = self._blocked_in.get(turn.jobs.partition.name, 0)
+        return blocked >= self._backfill.reservations_a_partition or self._is_beyond_depth(turn.jobs)
+
+    def why_behind(self, turn: Turn, wait: Wait) -> tuple[Wait, ...]:
+        """Why those behind the blocked job wait, where that differs."""
+        known = self._known_wait(turn)
+        return () if known is None or known is wait else (known,)
 
     def _planned(self, wait: Wait, reservation: Reservation) -> Wait:
         names = self._table.inventory.names
         start = reservation.time if np.isfinite(reservation.time) else 0.0
-        nodes = tuple(names[share.node] for share in reservation.shares)
+        nodes = tuple([names[share.node] for share in reservation.shares])
         return Wait(wait.reason, wait.rejected, start, nodes)
 
-    def _explain(self, jobs: RequestClass) -> Wait:
+    def _why(self, turn: Turn) -> Wait:
         """Resources: not even if it were first. Priority: it would fit, but others come before it."""
-        now = self._room_in(jobs, [self._table.free])
-        reason = Reason.RESOURCES if choose(now) is None else Reason.PRIORITY
+        jobs, free = turn.jobs, self._table.free
+        if not self._explains and self._capacity.now(jobs.partition).is_short_of(turn.candidate.demand):
+            return _RESOURCES
+        now = self._room_in(jobs, [free])
+        wait = _RESOURCES if choose(now) is None else _PRIORITY
+        if not self._explains:
+            return wait
         beside = now if self._is_closed(jobs) else self._room_beside_reservations(jobs)
-        return Wait(reason, self._filters.rejected(jobs, self._table.free, beside))
+        return Wait(wait.reason, self._filters.rejected(jobs, free, beside))
+
+    def _is_short(self, candidate: Candidate) -> bool:
+        """Without a look at the nodes: the partition has less free in all, now or when a head starts."""
+        jobs = candidate.jobs
+        if self._capacity.now(jobs.partition).is_short_of(candidate.demand):
+            return True
+        end = end_of(self._now, jobs.time_limit_s)
+        return self._backfill.is_short(jobs.partition, candidate.demand, end)
 
     def _is_in_turn(self, jobs: RequestClass) -> bool:
         return self._room is not None and self._room[0] is jobs
 
-    def _known_wait(self, jobs: RequestClass) -> Wait | None:
-        end, wait = self._blocked.get(key_of(jobs), (0.0, None))
-        return wait if end_of(self._now, jobs.time_limit_s) >= end else None
+    def _known_wait(self, turn: Turn) -> Wait | None:
+        known = self._blocked.get(turn.candidate.number)
+        if known is None:
+            return None
+        return known[1] if end_of(self._now, turn.jobs.time_limit_s) >= known[0] else None
 
     def _is_beyond_depth(self, jobs: RequestClass) -> bool:
-        return jobs.partition.name in self._heads and self._looked_at >= self._settings.backfill_depth
+        return self._looked_at >= self._settings.backfill_depth and jobs.partition.name in self._blocked_in
 
     def _is_closed(self, jobs: RequestClass) -> bool:
-        if self._settings.backfill != "off" or not self._heads:
+        if self._settings.backfill != "off" or not self._blocked_in:
             return False
         return bool((self._closed & self._filters.members(jobs.partition).mask).any())
 

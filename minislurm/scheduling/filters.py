@@ -40,7 +40,8 @@ class Members:
 
     mask: Mask
     count: int
-    usable: int
+    #: Those that can be used.
+    nodes: Indexes
     poorest: tuple[int, int, int]
 
 
@@ -68,7 +69,7 @@ class Filters:
                     int(total.memory_mib[usable].min()),
                     int(gpus.min()),
                 )
-            found = Members(mask, int(mask.sum()), int(usable.sum()), poorest)
+            found = Members(mask, int(mask.sum()), np.flatnonzero(usable), poorest)
             self._members[partition.name] = found
         return found
 
@@ -113,7 +114,7 @@ class Filters:
         ):  # fmt: skip
             return False
         bounds = bounds_of(request, jobs.partition)
-        nodes = min(bounds.nodes_max, members.usable)
+        nodes = min(bounds.nodes_max, len(members.nodes))
         if nodes < bounds.nodes_min or not nodes:
             return False
         tasks = -(-bounds.tasks // nodes)

@@ -139,17 +139,27 @@ class PriorityLine:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Why the jobs of a class wait: `head` for the one at `first`, `rest` for all behind it. Ten thousand
-    equal jobs have one between them."""
+    """Why the jobs of a class wait, from the one at `first` on: the last of `why` is true of all behind it as
+    well, so that ten thousand equal jobs have two between them."""
 
     jobs: RequestClass
     priority: PriorityLine
     first: int
-    head: Wait
-    rest: Wait
+    why: tuple[Wait, ...]
+
+    @property
+    def head(self) -> Wait:
+        return self.why[0]
+
+    def at(self, position: int) -> Wait:
+        """Of the job so many behind the first that waits."""
+        return self.why[min(position, len(self.why) - 1)]
 
     def wait_of(self, job_id: JobId) -> Wait:
-        return self.head if self.jobs.jobs[self.first].job_id == job_id else self.rest
+        for position in range(len(self.why) - 1):
+            if self.jobs.jobs[self.first + position].job_id == job_id:
+                return self.why[position]
+        return self.why[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +174,8 @@ class Plan:
         """For every queued job that does not start (or, of an array, not wholly). Made anew at each use."""
         waits = {job.job_id: TASK_LIMIT for job, _ in self.limited}
         for standing in self.standings:
-            for index, job in enumerate(standing.jobs.jobs[standing.first :]):
-                wait = standing.rest if index else standing.head
-                waits[job.job_id] = wait if job.slots > 0 else TASK_LIMIT
+            for position, job in enumerate(standing.jobs.jobs[standing.first :]):
+                waits[job.job_id] = standing.at(position) if job.slots > 0 else TASK_LIMIT
         return waits
 
     @property

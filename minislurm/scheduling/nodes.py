@@ -151,6 +151,15 @@ class NodeTable:
         memory = np.array([node.memory_free_mib for node in nodes], dtype=np.int64)
         return cls(inventory, Counts(cpus, memory, inventory.count_gpus(gpu_bits)), cpu_bits, gpu_bits)
 
+    def update(self, node: int, available: NodeAvailability) -> None:
+        """What is free on one node, read anew."""
+        self.cpu_bits[node] = int(available.cpus_free)
+        self.gpu_bits[node] = int(available.gpus_free)
+        self.free.cpus[node] = available.cpus_free.bit_count()
+        self.free.memory_mib[node] = available.memory_free_mib
+        if self.inventory.type_bits:
+            self.free.gpus[:, node] = self.inventory.gpus_by_row(node, available.gpus_free)
+
     def copy(self) -> NodeTable:
         return NodeTable(self.inventory, self.free.copy(), self.cpu_bits.copy(), self.gpu_bits.copy())
 

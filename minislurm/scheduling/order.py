@@ -1,32 +1,49 @@
-"""Who is considered first: partition tier, then multifactor priority, then who was eligible first.
+"""Who is considered first: partition tier, then the order of the partition, then who was eligible first.
 
-The factors are those of Slurm's multifactor plugin, each between 0 and 1 and multiplied by its weight:
-age, job size, partition; minus nice. Fair share comes with accounts.
+Orders: ``multifactor`` is Slurm's priority: factors between 0 and 1 (age, job size, partition), each
+multiplied by its weight, minus nice; fair share comes with accounts. ``fifo`` takes jobs as they became
+eligible, ``sjf`` the shortest time limit first. A priority that an operator has set comes before all three.
 """
 
 from __future__ import annotations
 
 import heapq
+from math import inf
 
-from minislurm.scheduling.model import PriorityLine, QueuedJob, RequestClass, Snapshot
+from minislurm.scheduling.model import PriorityLine, QueuedJob, RequestClass, Snapshot, Wait
+from minislurm.scheduling.nodes import Inventory
+from minislurm.scheduling.workspace import Candidate
 
-#: Tier and priority negated, eligible and submission time, job id: smallest first.
-SortKey = tuple[int, int, float, float, int]
+#: Tier and priority negated, rank in the partition's order, eligible and submission time, job id: smallest
+#: first.
+SortKey = tuple[int, int, float, float, float, int]
 
 
 class Ranking:
     """Computes priorities at the time of the snapshot."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, inventory: Inventory) -> None:
         settings = snapshot.settings
         self._now = snapshot.now
         self._settings = settings
         self._max_age_s = max(settings.priority_max_age_s, 1e-9)
         self._age_rate = settings.priority_weight_age / self._max_age_s
-        self._nodes = max(1, len(snapshot.nodes))
-        self._cpus = max(1, sum(node.cpus for node in snapshot.nodes))
-        seen = max((c.partition.priority_job_factor for c in snapshot.classes), default=1)
-        self._job_factor_max = max(1, snapshot.job_factor_max, seen)
+        self._nodes = max(1, len(inventory))
+        self._cpus = max(1, int(inventory.total.cpus.sum()))
+        seen = {c.partition.priority_job_factor for c in snapshot.classes}
+        self._job_factor_max = max(1, snapshot.job_factor_max, *seen)
+        #: What `Candidate.base` depends on besides the class and the cluster.
+        self._signature = (settings, self._job_factor_max)
+
+    def line(self, candidate: Candidate) -> PriorityLine:
+        jobs = candidate.jobs
+        if order_of(jobs, self._settings.order) != "multifactor":
+            return PriorityLine(self._now, -jobs.nice, 0.0, self._max_age_s, jobs.fixed_priority)
+        if candidate.ranking is not self._signature:
+            if candidate.ranking != self._signature:
+                candidate.base = self._without_age(jobs)
+            candidate.ranking = self._signature
+        return PriorityLine(self._now, candidate.base, self._age_rate, self._max_age_s, jobs.fixed_priority)
 
     def _without_age(self, jobs: RequestClass) -> float:
         """The part of the priority that all jobs of the class share."""
@@ -43,23 +60,27 @@ class Ranking:
         size = (min(1.0, request.nodes_min / self._nodes) + min(1.0, cpus / self._cpus)) / 2
         return 1.0 - size if self._settings.priority_favor_small else size
 
-    def line(self, jobs: RequestClass) -> PriorityLine:
-        return PriorityLine(
-            self._now, self._without_age(jobs), self._age_rate, self._max_age_s, jobs.fixed_priority
-        )
+
+def order_of(jobs: RequestClass, default: str) -> str:
+    return jobs.partition.order or default
 
 
 class Turn:
     """A class's place in the queue: which of its jobs is next, and how much of that one has started."""
 
-    __slots__ = ("jobs", "position", "priority", "started")
+    __slots__ = ("candidate", "first_blocked", "jobs", "position", "priority", "started", "waits")
 
-    def __init__(self, jobs: RequestClass, priority: PriorityLine) -> None:
-        self.jobs = jobs
+    def __init__(self, candidate: Candidate, priority: PriorityLine) -> None:
+        self.candidate = candidate
+        self.jobs = candidate.jobs
         self.priority = priority
         self.position = 0
         #: Tasks of the next job that start in this pass.
         self.started = 0
+        #: Where the first job stands that cannot start; -1: all could so far. Those behind ask for the same.
+        self.first_blocked = -1
+        #: Why each job from there on waits.
+        self.waits: list[Wait] = []
 
     @property
     def job(self) -> QueuedJob:
@@ -80,6 +101,12 @@ class Turn:
     def is_complete(self) -> bool:
         return self.started >= (len(self.job.tasks) or 1)
 
+    def note(self, wait: Wait) -> None:
+        """Why the next job waits; those behind it may have another reason."""
+        if self.first_blocked < 0:
+            self.first_blocked = self.position
+        self.waits.append(wait)
+
     def advance(self) -> bool:
         """To the next job; False if there is none."""
         self.position += 1
@@ -90,9 +117,12 @@ class Turn:
 class Queue:
     """Merges the classes by the next job of each. Within a class the order is that of its jobs."""
 
-    def __init__(self) -> None:
+    def __init__(self, order: str) -> None:
+        self._order = order
         self._heap: list[tuple[SortKey, int, Turn]] = []
         self._pushed = 0
+        #: Partitions whose jobs are taken shortest first, whatever their order.
+        self._shortest_first: set[str] = set()
 
     def add(self, turn: Turn) -> None:
         heapq.heappush(self._heap, self._entry(turn))
@@ -100,12 +130,22 @@ class Queue:
     def pop(self) -> Turn | None:
         return heapq.heappop(self._heap)[2] if self._heap else None
 
+    def turn_to_shortest_first(self, partition: str) -> None:
+        """From now on: behind a head, the shorter a job, the likelier it fits before the shadow time."""
+        self._shortest_first.add(partition)
+        turns = [turn for _, _, turn in self._heap]
+        self._heap = [self._entry(turn) for turn in turns]
+        heapq.heapify(self._heap)
+
     def _entry(self, turn: Turn) -> tuple[SortKey, int, Turn]:
-        job = turn.job
-        priority = turn.priority.unbounded_at(job.eligible_time)
-        key = (
-            -turn.jobs.partition.priority_tier, -priority, job.eligible_time, job.submit_time, job.job_id,
-        )  # fmt: skip
+        jobs, job = turn.jobs, turn.job
+        partition = jobs.partition
+        priority, rank = turn.priority.unbounded_at(job.eligible_time), 0.0
+        if partition.name in self._shortest_first:
+            priority, rank = 0, jobs.time_limit_s or inf
+        elif (partition.order or self._order) == "sjf":
+            rank = jobs.time_limit_s or inf
+        key = (-partition.priority_tier, -priority, rank, job.eligible_time, job.submit_time, job.job_id)
         # The running number keeps turns, which have no order, from being compared.
         self._pushed += 1
         return key, self._pushed, turn

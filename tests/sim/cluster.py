@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from minislurm.cluster.apply import apply
 from minislurm.cluster.check import check
@@ -49,6 +49,7 @@ from minislurm.domain.ids import JobId, NodeName, RunNumber
 from minislurm.domain.job import Job, JobSpec
 from minislurm.domain.states import JobState
 from minislurm.scheduling.cycle import schedule
+from minislurm.scheduling.workspace import Workspace
 from tests.builders import a_configuration, a_spec, facts
 
 OPERATOR = Caller(0, is_operator=True)
@@ -85,6 +86,7 @@ class SimCluster:
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._count = itertools.count()
         self._pass_wanted = False
+        self._workspace = Workspace()
         #: Effects of events that are in the journal are lost when this is set (a controller that dies).
         self.lose_effects = False
         self.tell(Configure(configuration_file.to_json(self.configuration)))
@@ -149,7 +151,12 @@ class SimCluster:
         heapq.heappush(self._queue, (self.now + delay, next(self._count), action))
 
     def _pass(self) -> None:
-        for placement in schedule(snapshot(self.state, self.now)).placements:
+        taken = snapshot(self.state, self.now)
+        plan = schedule(taken, self._workspace)
+        fresh = schedule(replace(taken, nodes=list(taken.nodes)))
+        assert plan.placements == fresh.placements, "what the last pass left changes what this one decides"
+        assert plan.waits == fresh.waits
+        for placement in plan.placements:
             self.tell(PlacementProposed(placement))
 
     # Effects

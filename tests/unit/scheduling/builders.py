@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -22,6 +23,8 @@ from minislurm.scheduling.model import (
 from tests.builders import a_request
 
 NOW = 1000.0
+
+_run_ids = itertools.count(900_000)
 
 
 def a_node(
@@ -96,11 +99,11 @@ def a_run(
     minutes: float = 5.0,
     memory_mib: int = 0,
     gpus: Sequence[int] = (),
-    job: int = 900,
+    job: int | None = None,
 ) -> RunningJob:
     """A run on one node that ends `minutes` after NOW."""
     allocation = NodeAllocation(NodeName(node), _bits(cpus), memory_mib, _bits(gpus))
-    return RunningJob(JobId(job), NOW + minutes * 60.0, (allocation,))
+    return RunningJob(JobId(job or next(_run_ids)), NOW + minutes * 60.0, (allocation,))
 
 
 def nodes_of(plan: Plan, job_id: int) -> list[str]:

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from minislurm.domain.configuration import Configuration, SchedulerSection
+from minislurm.domain.configuration import Configuration, Partition, SchedulerSection
 from minislurm.domain.configuration_values import convert, field_names
 from minislurm.domain.errors import ConfigurationError
-
-#: Jobs in the order of their submission: nothing else counts.
-_SUBMISSION_ORDER: dict[str, object] = {
-    "priority_weight_age": 0,
-    "priority_weight_job_size": 0,
-    "priority_weight_partition": 0,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +17,6 @@ class Policy:
     settings: dict[str, object] = field(default_factory=dict)
 
     def on(self, configuration: Configuration) -> Configuration:
-        """Raises ConfigurationError where this version's scheduler has no such setting."""
         return with_settings(configuration, self.settings, f"--policy {self.name}")
 
 
@@ -32,24 +25,22 @@ POLICIES = {
     for policy in (
         Policy("configured", "as the cluster's configuration says"),
         Policy(
-            "fifo", "submission order, nobody passes the first job", {**_SUBMISSION_ORDER, "backfill": "off"}
+            "fifo",
+            "submission order, nobody passes the first job that waits",
+            {"order": "fifo", "backfill": "off"},
         ),
-        Policy("easy", "submission order, EASY backfill", {**_SUBMISSION_ORDER, "backfill": "easy"}),
+        Policy("easy", "submission order, EASY backfill", {"order": "fifo", "backfill": "easy"}),
         Policy(
             "easy-sjf",
-            "as easy, but the shortest job is backfilled first",
-            {**_SUBMISSION_ORDER, "backfill": "easy", "backfill_order": "shortest"},
+            "as easy, but behind the first job that waits the shortest is tried first",
+            {"order": "fifo", "backfill": "easy", "backfill_order": "shortest"},
         ),
         Policy(
             "conservative",
-            "submission order, every job before it has a reservation",
-            {**_SUBMISSION_ORDER, "backfill": "conservative"},
+            "submission order, backfill delays none of those before it",
+            {"order": "fifo", "backfill": "conservative"},
         ),
-        Policy(
-            "sjf",
-            "the shortest time limit first, nobody passes the first job",
-            {**_SUBMISSION_ORDER, "order": "sjf", "backfill": "off"},
-        ),
+        Policy("sjf", "the shortest time limit first, nobody passes it", {"order": "sjf", "backfill": "off"}),
     )
 }
 
@@ -64,18 +55,20 @@ def named(name: str) -> Policy:
 
 def with_placement(configuration: Configuration, placement: str) -> Configuration:
     """Every partition places this way. Raises ConfigurationError."""
-    changed = with_settings(configuration, {"placement": placement}, f"--placement {placement}")
-    return replace(changed, partitions=tuple(replace(p, placement="") for p in changed.partitions))
+    return with_settings(configuration, {"placement": placement}, f"--placement {placement}")
 
 
 def with_settings(configuration: Configuration, settings: dict[str, object], asked: str) -> Configuration:
+    """The scheduler's settings, and those of partitions that would stand before them, changed."""
     scheduler = configuration.scheduler
+    own: dict[str, Any] = {}
     for key, value in settings.items():
-        if key not in field_names(SchedulerSection):
-            raise ConfigurationError(f"{asked}: not built yet (the scheduler has no {key})")
         try:
-            checked = convert(SchedulerSection, key, value)
+            changed = {key: convert(SchedulerSection, key, value)}
         except ValueError as error:
-            raise ConfigurationError(f"{asked}: not built yet ({key} = {value}: {error})") from None
-        scheduler = replace(scheduler, **{key: checked})  # type: ignore[arg-type]
-    return replace(configuration, scheduler=scheduler)
+            raise ConfigurationError(f"{asked}: {key} {error}") from None
+        scheduler = replace(scheduler, **changed)  # type: ignore[arg-type]
+        if key in field_names(Partition):
+            own[key] = ""
+    partitions = tuple(replace(partition, **own) for partition in configuration.partitions)
+    return replace(configuration, scheduler=scheduler, partitions=partitions)

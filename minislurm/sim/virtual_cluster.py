@@ -34,6 +34,7 @@ from minislurm.domain.ids import NodeName
 from minislurm.domain.job import Job
 from minislurm.domain.node import NodeFacts
 from minislurm.scheduling.cycle import schedule
+from minislurm.scheduling.workspace import Workspace
 from minislurm.sim.virtual_node import RunKey, VirtualNode
 
 #: Virtual time begins here: a time of 0 means "not yet" in the state's records.
@@ -76,6 +77,8 @@ class VirtualCluster:
         self._heap: list[tuple[float, int, int, Callable[[Any], object], Any]] = []
         self._count = 0
         self._pass_is_due = False
+        #: What the last pass left for the next.
+        self._workspace = Workspace()
         self.tell(Configure(configuration_file.to_json(configuration)))
         for name in self.nodes:
             self.register(name)
@@ -136,7 +139,7 @@ class VirtualCluster:
         if not self.state.queue:
             return
         self.passes += 1
-        for placement in schedule(snapshot(self.state, self.now)).placements:
+        for placement in schedule(snapshot(self.state, self.now), self._workspace).placements:
             transaction = self.tell(PlacementProposed(placement))
             assert transaction.refusal is None, f"the pass placed what does not fit: {placement}"
 

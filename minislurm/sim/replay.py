@@ -9,13 +9,11 @@ from math import inf
 from minislurm.cluster.core import Transaction
 from minislurm.cluster.events import Event, NodeChanged, PendingEnded, RunEnded, RunEnding, RunPlaced
 from minislurm.cluster.messages import Caller, PurgeDue, SubmitJob
-from minislurm.cluster.snapshot import snapshot
 from minislurm.domain.configuration import Configuration
 from minislurm.domain.ids import JobId
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import NodeState
-from minislurm.scheduling.cycle import schedule
 from minislurm.sim.checkpoints import NO_CHECKPOINTS, Checkpoints
 from minislurm.sim.failures import FailingNodes, Failures
 from minislurm.sim.job_specs import SpecMaker
@@ -51,7 +49,7 @@ def replay(
 ) -> Result:
     """Runs the trace to its end. `progress` is told now and then how many jobs are over."""
     cluster = _Replay(workload, configuration, exact, checkpoints, failures, progress, record)
-    cluster.run()
+    cluster.advance()
     return cluster.result()
 
 
@@ -184,7 +182,7 @@ class _Replay(VirtualCluster):
 
     def result(self) -> Result:
         if self._live:
-            waits = schedule(snapshot(self.state, self.now)).waits
+            waits = self.plan().waits
             for job_id, live in self._live.items():
                 wait = waits.get(job_id)
                 reason = wait.reason if wait is not None else self.state.jobs[job_id].reason

@@ -34,14 +34,14 @@ from minislurm.domain.ids import NodeName
 from minislurm.domain.job import Job
 from minislurm.domain.node import NodeFacts
 from minislurm.scheduling.cycle import schedule
+from minislurm.scheduling.model import Plan
 from minislurm.scheduling.workspace import Workspace
 from minislurm.sim.virtual_node import RunKey, VirtualNode
 
 #: Virtual time begins here: a time of 0 means "not yet" in the state's records.
 EPOCH = 1_000_000.0
 
-#: At one instant messages come before the pass that they call for.
-_MESSAGE, _PASS = 0, 1
+_MESSAGE = 0
 
 
 def no_record(event: Event) -> None:
@@ -54,6 +54,10 @@ class VirtualCluster:
 
     `latency_s`: how long a command or a report travels.
     """
+
+    #: At one instant messages (of rank 0) come before the pass that they call for. Below 0: the pass comes
+    #: between any two messages.
+    pass_rank = 1
 
     def __init__(
         self,
@@ -68,9 +72,9 @@ class VirtualCluster:
         self.configuration = configuration
         self.now = now
         self.state = ClusterState()
-        self.nodes = {spec.name: VirtualNode(spec.name) for spec in configuration.nodes}
+        self.nodes = {spec.name: self.make_node(spec.name) for spec in configuration.nodes}
         self.passes = 0
-        self._duration_of = duration_of
+        self.duration_of = duration_of
         self._record = record
         self._latency_s = latency_s
         self._facts = facts or NodeFacts()
@@ -78,10 +82,13 @@ class VirtualCluster:
         self._count = 0
         self._pass_is_due = False
         #: What the last pass left for the next.
-        self._workspace = Workspace()
+        self.workspace = Workspace()
         self.tell(Configure(configuration_file.to_json(configuration)))
         for name in self.nodes:
             self.register(name)
+
+    def make_node(self, name: NodeName) -> VirtualNode:
+        return VirtualNode(name)
 
     # Messages
 
@@ -100,13 +107,21 @@ class VirtualCluster:
         if kind is JobChanged:
             return
         if kind is Schedule:
-            if not self._pass_is_due:
-                self._pass_is_due = True
-                self._push(self.now, _PASS, self._pass, None)
+            self.want_pass()
         elif isinstance(effect, SetTimer):
             self._push(effect.time, _MESSAGE, self.tell, effect.message)
         else:
             self.later(self._latency_s, self._obey, effect)
+
+    def want_pass(self) -> None:
+        if not self._pass_is_due:
+            self._pass_is_due = True
+            self._push(self.now, self.pass_rank, self._pass, None)
+
+    def forget_all(self) -> None:
+        """Nothing of what is to come will come."""
+        self._heap.clear()
+        self._pass_is_due = False
 
     def later(self, delay_s: float, action: Callable[[Any], object], argument: Any = None) -> None:
         """Calls `action(argument)` then."""
@@ -123,7 +138,7 @@ class VirtualCluster:
 
     # Time
 
-    def run(self, until: float = inf) -> None:
+    def advance(self, until: float = inf) -> None:
         """Lets virtual time pass up to `until`, or until nothing is left to happen."""
         heap = self._heap
         while heap and heap[0][0] <= until:
@@ -139,9 +154,13 @@ class VirtualCluster:
         if not self.state.queue:
             return
         self.passes += 1
-        for placement in schedule(snapshot(self.state, self.now), self._workspace).placements:
+        for placement in self.plan().placements:
             transaction = self.tell(PlacementProposed(placement))
             assert transaction.refusal is None, f"the pass placed what does not fit: {placement}"
+
+    def plan(self) -> Plan:
+        """What a pass would do now."""
+        return schedule(snapshot(self.state, self.now), self.workspace)
 
     # Nodes
 
@@ -178,10 +197,13 @@ class VirtualCluster:
         if job is None or job.batch_host != node.name or not job.spec.is_batch:
             return
         self.starting(node, key)
-        duration_s = self._duration_of(job)
+        self.exit_after(self.duration_of(job), node, key)
+        self._report(NodeReport(node.name, node.start(key, self.now)))
+
+    def exit_after(self, duration_s: float, node: VirtualNode, key: RunKey) -> None:
+        """The script ends then, if it still runs."""
         if duration_s < inf:
             self.later(duration_s, self._exit, (node, key))
-        self._report(NodeReport(node.name, node.start(key, self.now)))
 
     def starting(self, node: VirtualNode, key: RunKey) -> None:
         """For whoever watches: a script is about to run there."""

@@ -53,16 +53,18 @@ def steps(
     draft, queue = Draft(), Queue(snapshot.settings.order)
     cycle = _Cycle(snapshot, workspace, queue, explain=explain)
 
+    turns: list[Turn] = []
     for jobs in snapshot.classes:
         if not jobs.jobs:
             continue
         candidate = workspace.candidate(jobs)
         turn = Turn(candidate, ranking.line(candidate))
         if candidate.misfit is None:
-            queue.add(turn)
+            turns.append(turn)
         else:
             draft.wait(turn, cycle.misfit(candidate))
         yield
+    yield from queue.load(turns)
 
     while (turn_now := queue.pop()) is not None:
         turn = turn_now
@@ -77,6 +79,9 @@ def steps(
                     yield from cycle.block(turn)  # a task of the same array
             if cycle.is_done_with(turn):
                 draft.wait(turn, wait, *cycle.why_behind(turn, wait))
+                if cycle.is_over:
+                    break
+                yield
                 continue
             turn.note(wait)
         elif turn.first_blocked >= 0:
@@ -87,6 +92,9 @@ def steps(
             queue.add(turn)
         elif turn.waits:
             draft.wait(turn)
+        yield
+    for turn in queue.rest():
+        draft.wait(turn, cycle.why_beyond_depth(turn))
         yield
     return draft.plan()
 
@@ -106,6 +114,7 @@ class _Cycle:
         self._backfill = kind(snapshot, workspace.filters, self._capacity, workspace.timeline)
         #: By partition: so many blocked jobs have been met, the head first.
         self._blocked_in: dict[str, int] = {}
+        self._partition_count = len({jobs.partition.name for jobs in snapshot.classes if jobs.jobs})
         #: Without backfill: nodes on which nothing more starts.
         self._closed = np.zeros(len(workspace.table.inventory), dtype=np.bool_)
         #: Blocked requests looked at behind a head.
@@ -160,7 +169,7 @@ class _Cycle:
         if position:
             self._looked_at += is_new
         elif self._settings.backfill_order == "shortest":
-            self._queue.turn_to_shortest_first(partition)
+            yield from self._queue.turn_to_shortest_first(partition)
         if self._settings.backfill == "off":
             self._closed |= self._filters.members(jobs.partition).mask
             return wait
@@ -177,6 +186,17 @@ class _Cycle:
         reservation of their own."""
         blocked = self._blocked_in.get(turn.jobs.partition.name, 0)
         return blocked >= self._backfill.reservations_a_partition or self._is_beyond_depth(turn.jobs)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the classes that are left are all too far back, whatever their order."""
+        return (
+            self._looked_at >= self._settings.backfill_depth
+            and len(self._blocked_in) == self._partition_count
+        )
+
+    def why_beyond_depth(self, turn: Turn) -> Wait:
+        return self._known_wait(turn) or _PRIORITY
 
     def why_behind(self, turn: Turn, wait: Wait) -> tuple[Wait, ...]:
         """Why those behind the blocked job wait, where that differs."""

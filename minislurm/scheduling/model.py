@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from minislurm.domain.configuration import Partition, SchedulerSection
 from minislurm.domain.ids import Bitmap, JobId, NodeName
@@ -115,14 +116,19 @@ class Wait:
 TASK_LIMIT = Wait(Reason.ARRAY_TASK_LIMIT)
 
 
-@dataclass(frozen=True, slots=True)
-class PriorityLine:
-    """A class' priority as a function of age, at the time of the pass."""
+class AgeRule(NamedTuple):
+    """What waiting is worth at the time of the pass."""
 
     now: float
-    base: float
-    age_rate: float
+    rate: float
     max_age_s: float
+
+
+class PriorityLine(NamedTuple):
+    """A class' priority as a function of age. A tuple, because one is made for every class in every pass."""
+
+    age: AgeRule
+    base: float
     fixed: int | None = None
 
     def at(self, eligible_time: float) -> int:
@@ -131,10 +137,13 @@ class PriorityLine:
 
     def unbounded_at(self, eligible_time: float) -> int:
         """Before it is raised to at least 1, so that nice keeps its order below that."""
-        if self.fixed is not None:
-            return self.fixed
-        age_s = min(max(0.0, self.now - eligible_time), self.max_age_s)
-        return 1 + int(self.base + age_s * self.age_rate)
+        age, base, fixed = self
+        if fixed is not None:
+            return fixed
+        waited_s = age.now - eligible_time
+        if waited_s <= 0:
+            return 1 + int(base)
+        return 1 + int(base + (waited_s if waited_s < age.max_age_s else age.max_age_s) * age.rate)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,20 @@ eligible, ``sjf`` the shortest time limit first. A priority that an operator has
 from __future__ import annotations
 
 import heapq
+from collections.abc import Generator, Iterable, Iterator
 from math import inf
+from typing import TypeAlias
 
-from minislurm.scheduling.model import PriorityLine, QueuedJob, RequestClass, Snapshot, Wait
+from minislurm.scheduling.model import AgeRule, PriorityLine, QueuedJob, RequestClass, Snapshot, Wait
 from minislurm.scheduling.nodes import Inventory
 from minislurm.scheduling.workspace import Candidate
 
-#: Tier and priority negated, rank in the partition's order, eligible and submission time, job id: smallest
-#: first.
-SortKey = tuple[int, int, float, float, float, int]
+#: Tier and priority negated, rank in the partition's order, eligible and submission time, job id, which no
+#: two turns share: smallest first.
+Entry: TypeAlias = "tuple[int, int, float, float, float, int, Turn]"
+
+#: Entries sorted between two yields: about a millisecond.
+_PIECE = 1000
 
 
 class Ranking:
@@ -24,10 +29,10 @@ class Ranking:
 
     def __init__(self, snapshot: Snapshot, inventory: Inventory) -> None:
         settings = snapshot.settings
-        self._now = snapshot.now
         self._settings = settings
-        self._max_age_s = max(settings.priority_max_age_s, 1e-9)
-        self._age_rate = settings.priority_weight_age / self._max_age_s
+        max_age_s = max(settings.priority_max_age_s, 1e-9)
+        self._age = AgeRule(snapshot.now, settings.priority_weight_age / max_age_s, max_age_s)
+        self._no_age = AgeRule(snapshot.now, 0.0, max_age_s)
         self._nodes = max(1, len(inventory))
         self._cpus = max(1, int(inventory.total.cpus.sum()))
         seen = {c.partition.priority_job_factor for c in snapshot.classes}
@@ -38,12 +43,12 @@ class Ranking:
     def line(self, candidate: Candidate) -> PriorityLine:
         jobs = candidate.jobs
         if order_of(jobs, self._settings.order) != "multifactor":
-            return PriorityLine(self._now, -jobs.nice, 0.0, self._max_age_s, jobs.fixed_priority)
+            return PriorityLine(self._no_age, -jobs.nice, jobs.fixed_priority)
         if candidate.ranking is not self._signature:
             if candidate.ranking != self._signature:
                 candidate.base = self._without_age(jobs)
             candidate.ranking = self._signature
-        return PriorityLine(self._now, candidate.base, self._age_rate, self._max_age_s, jobs.fixed_priority)
+        return PriorityLine(self._age, candidate.base, jobs.fixed_priority)
 
     def _without_age(self, jobs: RequestClass) -> float:
         """The part of the priority that all jobs of the class share."""
@@ -115,29 +120,63 @@ class Turn:
 
 
 class Queue:
-    """Merges the classes by the next job of each. Within a class the order is that of its jobs."""
+    """Merges the classes by the next job of each. Within a class the order is that of its jobs.
+
+    Most classes are never taken out again once they are in, so they are sorted in pieces and merged as far
+    as anybody asks; a heap holds those that come back for their next job.
+    """
 
     def __init__(self, order: str) -> None:
         self._order = order
-        self._heap: list[tuple[SortKey, int, Turn]] = []
-        self._pushed = 0
+        self._sorted: Iterator[Entry] = iter(())
+        self._first: Entry | None = None
+        self._heap: list[Entry] = []
         #: Partitions whose jobs are taken shortest first, whatever their order.
         self._shortest_first: set[str] = set()
+
+    def load(self, turns: Iterable[Turn]) -> Generator[None, None, None]:
+        """The classes as the pass finds them. Yields between units of work."""
+        pieces: list[list[Entry]] = []
+        piece: list[Entry] = []
+        for turn in turns:
+            piece.append(self._entry(turn))
+            if len(piece) == _PIECE:
+                piece.sort()
+                pieces.append(piece)
+                piece = []
+                yield
+        piece.sort()
+        self._sorted = heapq.merge(*pieces, piece) if pieces else iter(piece)
+        self._first = next(self._sorted, None)
 
     def add(self, turn: Turn) -> None:
         heapq.heappush(self._heap, self._entry(turn))
 
     def pop(self) -> Turn | None:
-        return heapq.heappop(self._heap)[2] if self._heap else None
+        if self._heap and (self._first is None or self._heap[0] < self._first):
+            return heapq.heappop(self._heap)[-1]
+        if self._first is None:
+            return None
+        turn = self._first[-1]
+        self._first = next(self._sorted, None)
+        return turn
 
-    def turn_to_shortest_first(self, partition: str) -> None:
+    def rest(self) -> Iterator[Turn]:
+        """All that are left, in no order."""
+        if self._first is not None:
+            yield self._first[-1]
+        for entry in self._sorted:
+            yield entry[-1]
+        for entry in self._heap:
+            yield entry[-1]
+        self._first, self._heap = None, []
+
+    def turn_to_shortest_first(self, partition: str) -> Generator[None, None, None]:
         """From now on: behind a head, the shorter a job, the likelier it fits before the shadow time."""
         self._shortest_first.add(partition)
-        turns = [turn for _, _, turn in self._heap]
-        self._heap = [self._entry(turn) for turn in turns]
-        heapq.heapify(self._heap)
+        yield from self.load(list(self.rest()))
 
-    def _entry(self, turn: Turn) -> tuple[SortKey, int, Turn]:
+    def _entry(self, turn: Turn) -> Entry:
         jobs, job = turn.jobs, turn.job
         partition = jobs.partition
         priority, rank = turn.priority.unbounded_at(job.eligible_time), 0.0
@@ -145,7 +184,6 @@ class Queue:
             priority, rank = 0, jobs.time_limit_s or inf
         elif (partition.order or self._order) == "sjf":
             rank = jobs.time_limit_s or inf
-        key = (-partition.priority_tier, -priority, rank, job.eligible_time, job.submit_time, job.job_id)
-        # The running number keeps turns, which have no order, from being compared.
-        self._pushed += 1
-        return key, self._pushed, turn
+        return (
+            -partition.priority_tier, -priority, rank, job.eligible_time, job.submit_time, job.job_id, turn
+        )  # fmt: skip

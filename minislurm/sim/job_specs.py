@@ -17,6 +17,7 @@ class SpecMaker:
     def __init__(self, configuration: Configuration, exact: bool = False) -> None:
         nodes = configuration.nodes
         self._exact = exact
+        self._nodes = len(nodes)
         default = configuration.default_partition or next(iter(configuration.partitions), None)
         self._requeue = configuration.jobs.requeue
         self._partition = default.name if default is not None else ""
@@ -59,7 +60,7 @@ class SpecMaker:
 
     def _on_gpus(self, job: TraceJob, gpus: int, cpus: int) -> ResourceRequest:
         """A task a GPU: on one node what fits there, else whole nodes and the rest on one more."""
-        nodes = job.nodes or -(-gpus // max(1, self._gpus))
+        nodes = job.nodes or self._fewest(gpus, self._gpus)
         return ResourceRequest(
             nodes_min=nodes,
             nodes_max=nodes,
@@ -70,9 +71,14 @@ class SpecMaker:
             memory_per_node_mib=-(-job.memory_mib // nodes),
         )
 
+    def _fewest(self, units: int, most: int) -> int:
+        """Nodes that hold so much, but no more than there are: what is too much for all is refused for what
+        it is, not for its nodes."""
+        return min(-(-units // max(1, most)), self._nodes)
+
     def _on_cpus(self, job: TraceJob, cpus: int) -> ResourceRequest:
         """One task of all CPUs where a node can hold it: the cheapest to place. Else a task a CPU."""
-        nodes = job.nodes or -(-cpus // max(1, self._cpus))
+        nodes = job.nodes or self._fewest(cpus, self._cpus)
         if nodes == 1:
             return ResourceRequest(cpus_per_task=cpus, memory_per_node_mib=job.memory_mib)
         return ResourceRequest(

@@ -8,9 +8,8 @@ not fit is dropped.
 
 from __future__ import annotations
 
-import csv
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from minislurm.domain.configuration import Configuration
@@ -47,7 +46,7 @@ def cluster(path: Path) -> Configuration:
     return of_nodes(nodes)
 
 
-def _node(path: Path, number: int, row: dict[str, str]) -> NodeSpec:
+def _node(path: Path, number: int, row: Mapping[str, str]) -> NodeSpec:
     try:
         cpus, memory_mib = int(row["cpu_milli"]) // _WHOLE, int(row["memory_mib"])
         gpus = int(row["gpu"] or 0)
@@ -71,7 +70,7 @@ def read(path: Path, *, lenient: bool = False) -> Workload:
     return Workload.of(reading, jobs)
 
 
-def _pod(row: dict[str, str]) -> TraceJob | str:
+def _pod(row: Mapping[str, str]) -> TraceJob | str:
     """The pod as a job, or why the row is none."""
     numbers = {}
     for column in ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli"):
@@ -103,19 +102,13 @@ def _seconds(text: str | None) -> float:
         return 0.0
 
 
-def _rows(reading: Reading, wanted: Sequence[str]) -> Iterator[tuple[int, dict[str, str] | str]]:
-    lines = ((number, line) for number, line in reading.lines() if line.strip())
-    first = next(lines, None)
-    header = next(csv.reader([first[1]])) if first is not None else []
+def _rows(reading: Reading, wanted: Sequence[str]) -> Iterator[tuple[int, Mapping[str, str] | str]]:
+    rows = reading.rows(reading.lines())
+    _, header = next(rows, (1, {}))
     missing = [column for column in wanted if column not in header]
     if missing:
         raise TraceError(f"{reading.path}:1: the header has no column {', '.join(missing)}")
-    for number, line in lines:
-        cells = next(csv.reader([line]))
-        if len(cells) != len(header):
-            yield number, f"has {len(cells)} columns, the header has {len(header)}"
-        else:
-            yield number, dict(zip(header, cells, strict=True))
+    yield from rows
 
 
 def demand_milli(job: TraceJob) -> int:

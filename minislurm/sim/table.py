@@ -19,11 +19,11 @@ Columns that are neither are left aside, and the workload's notes say which.
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timezone
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -81,15 +81,13 @@ def _rows(reading: Reading) -> Iterator[tuple[int, Mapping[str, object] | str]]:
     if first is None:
         raise TraceError(f"{reading.path}: is empty")
     if first[1].lstrip().startswith("{"):
-        yield from _json_rows(first, lines)
+        yield from _json_rows(chain([first], lines))
     else:
-        yield from _csv_rows(reading, first, lines)
+        yield from _csv_rows(reading, chain([first], lines))
 
 
-def _json_rows(
-    first: tuple[int, str], lines: Iterable[tuple[int, str]]
-) -> Iterator[tuple[int, Mapping[str, object] | str]]:
-    for number, line in (first, *lines):
+def _json_rows(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Mapping[str, object] | str]]:
+    for number, line in lines:
         try:
             row = json.loads(line)
         except ValueError as error:
@@ -99,22 +97,18 @@ def _json_rows(
 
 
 def _csv_rows(
-    reading: Reading, first: tuple[int, str], lines: Iterable[tuple[int, str]]
+    reading: Reading, lines: Iterable[tuple[int, str]]
 ) -> Iterator[tuple[int, Mapping[str, object] | str]]:
-    header = [cell.strip() for cell in next(csv.reader([first[1]]))]
+    rows = reading.rows(lines)
+    number, header = next(rows)
     names = {ALIASES.get(column, column) for column in header}
     missing = [column for column in ("submit", "run") if column not in names]
     if missing:
         known = ", ".join(COLUMNS)
         raise TraceError(
-            f"{reading.path}:{first[0]}: the header has no column {' and '.join(missing)} (known are {known})"
+            f"{reading.path}:{number}: the header has no column {' and '.join(missing)} (known are {known})"
         )
-    for number, line in lines:
-        cells = next(csv.reader([line]))
-        if len(cells) != len(header):
-            yield number, f"has {len(cells)} columns, the header has {len(header)}"
-        else:
-            yield number, dict(zip(header, cells, strict=True))
+    yield from rows
 
 
 def _job(row: Mapping[str, object], name: str) -> TraceJob | str:

@@ -5,8 +5,9 @@ Readers (`swf`, `openb`, `table`) make a `Workload` of a file. Times are seconds
 
 from __future__ import annotations
 
+import csv
 import gzip
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
@@ -98,6 +99,27 @@ class Reading:
         if packed:
             return gzip.open(self.path, "rt", encoding="utf-8", newline="")
         return self.path.open(encoding="utf-8", newline="")
+
+    def rows(self, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Mapping[str, str] | str]]:
+        """Of a CSV file, by the columns of its header, which comes first with empty cells; a text instead of
+        a row: why it is none."""
+        header: list[str] | None = None
+        for number, line in lines:
+            if not line.strip():
+                continue
+            try:
+                # Line by line: a stray quote spoils one row, not all that follow.
+                row = next(csv.reader([line], strict=True))
+            except csv.Error as error:
+                yield number, f"not valid CSV: {error}"
+                continue
+            if header is None:
+                header = [cell.strip() for cell in row]
+                yield number, dict.fromkeys(header, "")
+            elif len(row) != len(header):
+                yield number, f"has {len(row)} columns, the header has {len(header)}"
+            else:
+                yield number, dict(zip(header, row, strict=True))
 
     def bad(self, line: int, reason: str) -> None:
         """Raises TraceError, or counts the line with `lenient`."""

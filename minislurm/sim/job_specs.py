@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from minislurm.domain.configuration import Configuration
+from minislurm.domain.configuration_values import field_names
 from minislurm.domain.job import JobSpec
 from minislurm.domain.resources import ResourceRequest
 from minislurm.sim.trace import TraceError, TraceJob
@@ -41,32 +44,38 @@ class SpecMaker:
             group_name=job.account,
             partition=job.partition or self._partition,
             work_dir="/",
-            request=self._request(job),
+            request=self.request(job),
             account=job.account,
             is_batch=True,
             requeue=self._requeue,
             time_limit_s=limit_s,
         )
 
-    def _request(self, job: TraceJob) -> ResourceRequest:
+    def request(self, job: TraceJob) -> ResourceRequest:
+        """Raises TraceError for what this version's scheduler does not know."""
         gpus, cpus = job.gpus, job.cpus
         if job.processors and self.on_gpus:
             gpus = job.processors
         elif job.processors:
             cpus = job.processors
-        if job.gpu_share_milli:
-            raise TraceError(f"job {job.name}: shares of a GPU are not built yet")
-        return self._on_gpus(job, gpus, cpus) if gpus else self._on_cpus(job, max(1, cpus))
-
-    def _on_gpus(self, job: TraceJob, gpus: int, cpus: int) -> ResourceRequest:
-        """A task a GPU: on one node what fits there, else whole nodes and the rest on one more."""
-        nodes = job.nodes or self._fewest(gpus, self._gpus)
+        nodes = job.nodes or max(self._fewest(gpus, self._gpus), self._fewest(cpus, self._cpus), 1)
+        share = _share_of_gpu(job)
+        if nodes == 1:
+            # One task of everything: the cheapest to place.
+            return ResourceRequest(
+                cpus_per_task=cpus or max(1, gpus),
+                gpus_per_task=gpus,
+                gpu_type=job.gpu_type,
+                memory_per_node_mib=job.memory_mib,
+                **share,
+            )
+        tasks = gpus or cpus
         return ResourceRequest(
             nodes_min=nodes,
             nodes_max=nodes,
-            tasks=gpus,
-            cpus_per_task=max(1, cpus // gpus),
-            gpus_per_task=1,
+            tasks=max(tasks, nodes),
+            cpus_per_task=max(1, -(-cpus // tasks)) if tasks else 1,
+            gpus_per_task=1 if gpus else 0,
             gpu_type=job.gpu_type,
             memory_per_node_mib=-(-job.memory_mib // nodes),
         )
@@ -76,11 +85,10 @@ class SpecMaker:
         it is, not for its nodes."""
         return min(-(-units // max(1, most)), self._nodes)
 
-    def _on_cpus(self, job: TraceJob, cpus: int) -> ResourceRequest:
-        """One task of all CPUs where a node can hold it: the cheapest to place. Else a task a CPU."""
-        nodes = job.nodes or self._fewest(cpus, self._cpus)
-        if nodes == 1:
-            return ResourceRequest(cpus_per_task=cpus, memory_per_node_mib=job.memory_mib)
-        return ResourceRequest(
-            nodes_min=nodes, nodes_max=nodes, tasks=cpus, memory_per_node_mib=-(-job.memory_mib // nodes)
-        )
+
+def _share_of_gpu(job: TraceJob) -> dict[str, Any]:
+    if not job.gpu_share_milli:
+        return {}
+    if "gpu_share_milli" not in field_names(ResourceRequest):
+        raise TraceError(f"job {job.name}: shares of a GPU are not built yet")
+    return {"gpu_share_milli": job.gpu_share_milli}

@@ -23,7 +23,7 @@ from minislurm.sim.trace import Reading, TraceError, TraceJob, Workload
 _NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 _POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec")
 #: A whole GPU, and a whole CPU, in thousandths.
-_WHOLE = 1000
+WHOLE = 1000
 
 
 def is_pod_list(header: str) -> bool:
@@ -31,14 +31,14 @@ def is_pod_list(header: str) -> bool:
     return set(_POD_COLUMNS) <= {cell.strip() for cell in header.split(",")}
 
 
-def cluster(path: Path) -> Configuration:
-    """The nodes of a node list, in its order. Raises ConfigurationError."""
+def cluster(path: Path, *, cpu_parts: int = 1) -> Configuration:
+    """The nodes of a node list, in its order; a CPU counts as so many. Raises ConfigurationError."""
     nodes = []
     try:
         for number, row in _rows(Reading(path), _NODE_COLUMNS):
             if isinstance(row, str):
                 raise TraceError(f"{path}:{number}: {row}")
-            nodes.append(_node(path, number, row))
+            nodes.append(_node(path, number, row, cpu_parts))
     except TraceError as error:
         raise ConfigurationError(str(error)) from None
     if not nodes:
@@ -46,9 +46,9 @@ def cluster(path: Path) -> Configuration:
     return of_nodes(nodes)
 
 
-def _node(path: Path, number: int, row: Mapping[str, str]) -> NodeSpec:
+def _node(path: Path, number: int, row: Mapping[str, str], cpu_parts: int) -> NodeSpec:
     try:
-        cpus, memory_mib = int(row["cpu_milli"]) // _WHOLE, int(row["memory_mib"])
+        cpus, memory_mib = int(row["cpu_milli"]) * cpu_parts // WHOLE, int(row["memory_mib"])
         gpus = int(row["gpu"] or 0)
     except ValueError:
         raise TraceError(f"{path}:{number}: cpu_milli, memory_mib and gpu must be whole numbers") from None
@@ -56,13 +56,13 @@ def _node(path: Path, number: int, row: Mapping[str, str]) -> NodeSpec:
     return NodeSpec(NodeName(row["sn"]), cpus=cpus, memory_mib=memory_mib, gpus=groups, gpus_declared=True)
 
 
-def read(path: Path, *, lenient: bool = False) -> Workload:
-    """A pod list, with the times of its pods. CPUs are whole here: 3152 thousandths count as 4 CPUs.
-    Raises TraceError."""
+def read(path: Path, *, lenient: bool = False, cpu_parts: int = 1) -> Workload:
+    """A pod list, with the times of its pods. CPUs are whole, 3152 thousandths count as 4, unless a CPU
+    counts as several parts. Raises TraceError."""
     reading = Reading(path, lenient)
     jobs = []
     for number, row in _rows(reading, _POD_COLUMNS):
-        job = row if isinstance(row, str) else _pod(row)
+        job = row if isinstance(row, str) else _pod(row, cpu_parts)
         if isinstance(job, TraceJob):
             jobs.append(job)
         else:
@@ -70,7 +70,7 @@ def read(path: Path, *, lenient: bool = False) -> Workload:
     return Workload.of(reading, jobs)
 
 
-def _pod(row: Mapping[str, str]) -> TraceJob | str:
+def _pod(row: Mapping[str, str], cpu_parts: int) -> TraceJob | str:
     """The pod as a job, or why the row is none."""
     numbers = {}
     for column in ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli"):
@@ -80,13 +80,13 @@ def _pod(row: Mapping[str, str]) -> TraceJob | str:
             return f"{column} is not a whole number: {row[column]}"
         if numbers[column] < 0:
             return f"{column} is below 0: {row[column]}"
-    share = numbers["gpu_milli"] if numbers["num_gpu"] == 1 and numbers["gpu_milli"] < _WHOLE else 0
+    share = numbers["gpu_milli"] if numbers["num_gpu"] == 1 and numbers["gpu_milli"] < WHOLE else 0
     submit_s = _seconds(row.get("creation_time"))
     return TraceJob(
         name=row["name"],
         submit_s=submit_s,
         run_s=max(0.0, _seconds(row.get("deletion_time")) - submit_s),
-        cpus=-(-numbers["cpu_milli"] // _WHOLE),
+        cpus=-(-numbers["cpu_milli"] * cpu_parts // WHOLE),
         memory_mib=numbers["memory_mib"],
         gpus=0 if share else numbers["num_gpu"],
         gpu_share_milli=share,
@@ -113,7 +113,7 @@ def _rows(reading: Reading, wanted: Sequence[str]) -> Iterator[tuple[int, Mappin
 
 def demand_milli(job: TraceJob) -> int:
     """GPU demand in thousandths of a GPU."""
-    return job.gpu_share_milli or job.gpus * _WHOLE
+    return job.gpu_share_milli or job.gpus * WHOLE
 
 
 def arrivals(pods: Sequence[TraceJob], capacity_milli: int, seed: int, factor: float = 1.3) -> list[TraceJob]:

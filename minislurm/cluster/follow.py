@@ -41,11 +41,11 @@ def follow(state: ClusterState, event: Event) -> Iterable[Event]:
             return _end_if_clear(state, event.job_id, event.time)
         case RunEnded():
             due = _eligible_if_due(state, event.job_id, event.time)
-            return chain(due, _wake(state, event.job_id, event.time))
+            return chain(due, _wake(state, event.job_id, event.time)) if _anyone_waits(state) else due
         case PendingEnded() | RunStarted():
-            return _wake(state, event.job_id, event.time)
+            return _wake(state, event.job_id, event.time) if _anyone_waits(state) else []
         case JobSubmitted():
-            return _settle_all(state, event.job.id, event.time)
+            return _settle_all(state, event.job.id, event.time) if event.job.dependencies else []
         case JobUpdated():
             job_id = event.job.id
             if state.jobs[job_id].state is JobState.COMPLETING:
@@ -109,6 +109,11 @@ def decide_switch_wait(state: ClusterState, message: SwitchWaitOver, now: float)
     if job.eligible_time + job.request.switches_wait_s > now:
         return []  # it was requeued since, and waits anew
     return [JobUpdated(now, replace(job, pending_tasks=list(job.pending_tasks), switches_waived=True))]
+
+
+def _anyone_waits(state: ClusterState) -> bool:
+    """For any job: mostly nobody does, and then an end need not be looked at closer."""
+    return bool(state.dependents or state.singletons)
 
 
 def _wake(state: ClusterState, job_id: JobId, now: float) -> Iterator[Event]:

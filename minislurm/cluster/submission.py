@@ -154,18 +154,18 @@ def with_defaults(state: ClusterState, spec: JobSpec, partition: Partition) -> J
         wait_s = min(request.switches_wait_s or longest_s, longest_s)
         request = replace(request, switches_wait_s=wait_s)
     request = _spread_over_gpus(state, spec, request, partition)
-    return replace(
-        spec,
-        partition=partition.name,
-        request=request,
-        requeue=spec.requeue if spec.requeue is not None else state.configuration.jobs.requeue,
-    )
+    requeue = spec.requeue if spec.requeue is not None else state.configuration.jobs.requeue
+    if spec.partition == partition.name and request is spec.request and requeue is spec.requeue:
+        return spec
+    return replace(spec, partition=partition.name, request=request, requeue=requeue)
 
 
 def _spread_over_gpus(
     state: ClusterState, spec: JobSpec, request: ResourceRequest, partition: Partition
 ) -> ResourceRequest:
     """``--gpus=16`` alone, where a node has 8: two nodes with a task each."""
+    if not request.gpus_total:
+        return request
     partition_nodes = [state.nodes[name] for name in partition.nodes]
     most = max((node.gpus_of_type(request.gpu_type).bit_count() for node in partition_nodes), default=0)
     if request.gpus_total <= most or not most or spec.nodes_given or spec.tasks is not None:

@@ -358,7 +358,7 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="scripts/bench/scheduling.py",
+        prog="scripts/bench/run scheduling",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

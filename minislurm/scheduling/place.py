@@ -29,6 +29,8 @@ def choose(room: Room) -> list[Share] | None:
     """The gang's shares, neighbours next to each other; None: it does not fit now."""
     if not room.bounds.possible:
         return None
+    if room.by_leaf.is_new and np.count_nonzero(room.tasks) < room.bounds.nodes_min:
+        return None
     for scope in _scopes(room):
         nodes = _choose_in(scope, room)
         if nodes is not None:

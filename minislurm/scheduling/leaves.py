@@ -121,7 +121,7 @@ class RoomByLeaf:
     def _gives(self, where: slice | Indexes) -> Indexes:
         room = self._room
         if room.gpus is None:
-            return room.tasks[where].copy()
+            return np.array(room.tasks[where])
         return np.where(room.tasks[where] > 0, room.gpus[where], 0)
 
     def _costs(self, where: slice | Indexes) -> Indexes:

@@ -127,7 +127,8 @@ _RESOURCES = (
     ),
     JobOption(
         "exclusive", "", "Whole nodes; user: shared only by own jobs (srun in a job: CPUs of its own).",
-        "node|user", argument=Argument.OPTIONAL, parse=parse_exclusive, default_text="node", environment=_variables("EXCLUSIVE"), panel=RESOURCES,
+        "node|user", argument=Argument.OPTIONAL, parse=parse_exclusive,
+        default_text="node", environment=_variables("EXCLUSIVE"), panel=RESOURCES,
     ),
     JobOption(
         "nodelist", "w", "These nodes, or a file that lists them.", "HOSTLIST", update_keys=("ReqNodeList",),

@@ -189,6 +189,8 @@ def assert_same(cluster: SimCluster) -> None:
     assert replayed.jobs == cluster.state.jobs
     assert replayed.arrays == cluster.state.arrays
     assert replayed.requests == cluster.state.requests
+    assert replayed.reservations == cluster.state.reservations
+    assert replayed.licenses_used == cluster.state.licenses_used
     assert replayed.next_job_id == cluster.state.next_job_id
     for name, node in replayed.nodes.items():
         assert node == cluster.state.nodes[name]

@@ -93,7 +93,8 @@ class _Cycle:
 
     def misfit(self, jobs: RequestClass) -> Wait | None:
         """Why it cannot start whoever ends; such jobs hold nobody up."""
-        reason = self._filters.misfit(jobs) or self._openings.misfit(jobs)
+        closed = self._openings.misfit(jobs)
+        reason = self._filters.misfit(jobs) or closed
         if reason is None:
             return None
         if reason not in _NODE_REASONS:

@@ -20,7 +20,7 @@ class Openings:
     def __init__(self, inventory: Inventory, snapshot: Snapshot) -> None:
         self._now = snapshot.now
         self._calendar = Calendar(inventory, snapshot.reservations, snapshot.now)
-        self._tenants = Tenants(inventory, snapshot.running, snapshot.classes, snapshot.now)
+        self._tenants = Tenants(inventory, snapshot.running, snapshot.now)
         self._licenses = Licenses(snapshot.licenses, snapshot.running, snapshot.now)
 
     def user_of(self, jobs: RequestClass) -> int:
@@ -28,7 +28,8 @@ class Openings:
         return jobs.user_id if self._tenants.matter else 0
 
     def misfit(self, jobs: RequestClass) -> Reason | None:
-        """Why nothing of the class can start before its reservation says so."""
+        """Why nothing of the class can start before its reservation says so. Asked once for every class."""
+        self._tenants.see(jobs)
         return self._calendar.misfit(jobs)
 
     def has_licenses(self, jobs: RequestClass) -> bool:

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from minislurm.cluster.messages import (
     Caller,
+    Configure,
     CreateReservation,
     DeleteReservation,
     PlacementProposed,
     UpdateReservation,
 )
+from minislurm.domain import configuration_file
 from minislurm.domain.errors import RefusalCode
 from minislurm.domain.ids import Bitmap, JobId, NodeName
 from minislurm.domain.reservation import Reservation
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.views import ListChange, ReservationChanges
 from minislurm.scheduling.model import Placement
-from tests.builders import a_request
+from tests.builders import a_configuration, a_request
 from tests.sim.cluster import OPERATOR, SimCluster
-from tests.unit.cluster.acting import a_cluster, cancel, operate, refused_submission, state_of, tell, update
+from tests.unit.cluster.acting import (
+    a_cluster,
+    cancel,
+    operate,
+    refused_submission,
+    requeue,
+    state_of,
+    tell,
+    update,
+)
 
 USER = "user1000"
 
@@ -126,7 +138,6 @@ def test_nodes_held_past_its_start_are_busy_unless_it_ignores_jobs() -> None:
 
 def test_a_number_of_nodes_comes_from_one_rack_and_is_free() -> None:
     from minislurm.domain.node import NodeState
-    from tests.builders import a_configuration
 
     cluster = SimCluster(a_configuration(6, racks=2))
     assert cluster.state.nodes[NodeName("n1")].state is NodeState.UP
@@ -355,3 +366,30 @@ def test_times_are_waited_for_not_polled() -> None:
     assert len(cluster.journal) == before
     cluster.run(541)
     assert len(cluster.journal) == before + 1
+
+
+def test_a_job_on_its_way_back_when_it_ends_is_held() -> None:
+    cluster = a_cluster(seconds=5000)
+    reserve(cluster)
+    job = submit(cluster, reservation="r", minutes=60)
+    cluster.run(599.5)
+    cluster.nodes[NodeName("n1")].alive = False
+    requeue(cluster, job, by=OPERATOR)
+    cluster.run(5)
+    assert not cluster.state.reservations
+    cluster.declare_lost("n1")
+    record = cluster.job(job)
+    assert (record.state.value, record.held, record.request.reservation) == ("PENDING", "user", "")
+
+
+def test_a_reservation_outlives_a_node_of_its() -> None:
+    """One that has left the configuration."""
+    cluster = a_cluster(2)
+    reserve(cluster, nodes="n1,n2", start=60.0)
+    smaller = replace(a_configuration(2), nodes=a_configuration(1).nodes)
+    smaller = replace(smaller, partitions=a_configuration(1).partitions)
+    cluster.tell(Configure(configuration_file.to_json(smaller)))
+    assert change(cluster, start=120.0) is None
+    job = submit(cluster)
+    cluster.run(150)
+    assert cluster.job(job).state.value == "PENDING" or nodes_of(cluster, job) == ["n1"]

@@ -624,7 +624,8 @@ def test_a_cycle_through_tasks_of_an_array() -> None:
     hold(cluster, array, 0)  # a record of its own, that still waits
     after_task = submit_after(cluster, after("afterok", array, 0))
     after_all = submit_after(cluster, after("afterok", array))
-    for last in (after_task, after_all):
+    after_id = submit_after(cluster, after("afterok", task(cluster, array, 0).id))
+    for last in (after_task, after_all, after_id):
         expected = (f"Dependency cycle: {array} -> {last} -> {array}",)
         assert cycle_of(cluster, array, after("afterok", last)) == expected
 

@@ -142,10 +142,10 @@ def test_a_number_of_nodes_comes_from_one_rack_and_is_free() -> None:
     cluster = SimCluster(a_configuration(6, racks=2))
     assert cluster.state.nodes[NodeName("n1")].state is NodeState.UP
     operate(cluster, "n2", "DRAIN", "broken")
+    assert reserve(cluster, "rest", node_count=2) is None
+    assert reservation(cluster, "rest").nodes == ("n1", "n3")  # the rack that is just large enough
     assert reserve(cluster, node_count=3) is None
     assert reservation(cluster).nodes == ("n4", "n5", "n6")
-    assert reserve(cluster, "rest", node_count=2) is None
-    assert reservation(cluster, "rest").nodes == ("n1", "n3")
     assert change(cluster, "rest", node_count=1) is None
     assert reservation(cluster, "rest").nodes == ("n1",)
 
@@ -215,7 +215,11 @@ def test_a_plan_that_a_reservation_overtook_is_refused() -> None:
         return tell(cluster, PlacementProposed(Placement(JobId(held), None, (part,))))
 
     assert place("n1") is RefusalCode.TRY_LATER
-    assert place("n2") is None
+    cluster.state.unindex_job(job)
+    job.changed_request = replace(job.request, reservation="r")
+    cluster.state.index_job(job)
+    assert place("n2") is RefusalCode.TRY_LATER  # its own are elsewhere
+    assert place("n1") is None
 
 
 # Its own jobs

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minislurm.domain.ids import JobId
+from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.reservation import LicenseCount
 from minislurm.domain.resources import ResourceRequest
 from minislurm.scheduling.cycle import schedule
@@ -71,23 +71,26 @@ def test_licenses_are_kept_for_the_first_who_waits() -> None:
     long = a_class(partition, 3, request=licensed(ansys=1), minutes=6)
     plan = schedule(with_licenses(a_snapshot(nodes, first, short, long, running=running), ansys=1))
     assert started(plan) == [2]
+    plan = schedule(with_licenses(a_snapshot(nodes, first, long, running=running), ansys=1))
+    assert started(plan) == []
     modest = a_class(partition, 1, request=licensed(ansys=3))
     plan = schedule(with_licenses(a_snapshot(nodes, modest, long, running=running), ansys=1))
     assert started(plan) == [3]  # enough is left beside the first
 
 
 def test_licenses_are_kept_for_a_head_that_waits_for_nodes() -> None:
+    """The head needs n1, which is busy for 8 minutes, and both licenses; n2 is idle."""
     nodes = some_nodes(2, cpus=1)
     partition = a_partition(nodes)
-    head = a_class(partition, 1, request=replace(licensed(ansys=2), nodes_min=2, nodes_max=2, tasks=2))
-    other = a_class(partition, 2, request=licensed(ansys=1), minutes=6)
-    plain = a_class(partition, 3, minutes=6)
+    head = a_class(partition, 1, request=replace(licensed(ansys=2), required_nodes=(NodeName("n1"),)))
     running = [a_run("n1", minutes=8)]
-    snapshot = with_licenses(a_snapshot(nodes, head, other, running=running), ansys=2)
-    assert started(schedule(snapshot)) == [2]  # back in time
-    late = replace(other, time_limit_s=9 * 60.0)
-    assert started(schedule(replace(snapshot, classes=[head, late]))) == []
-    assert started(schedule(replace(snapshot, classes=[head, plain]))) == [3]
+    late, short = (a_class(partition, 2, request=licensed(ansys=1), minutes=m) for m in (9, 8))
+    plain = a_class(partition, 3, minutes=9)
+    for other, expected in ((late, []), (short, [2]), (plain, [3])):
+        snapshot = with_licenses(a_snapshot(nodes, head, other, running=running), ansys=2)
+        plan = schedule(snapshot)
+        assert started(plan) == expected
+        assert reason(plan, 1) == "Resources"
 
 
 license_counts = st.dictionaries(st.sampled_from("ab"), st.integers(0, 3), max_size=2)

@@ -103,7 +103,7 @@ def _find(key: str) -> str:
         return key
     if key in ("name", "reservation"):
         return "reservationname"
-    matches = [known for known in _KEYS if len(key) >= 4 and known.startswith(key)]
+    matches = [known for known in _KEYS if len(key) >= 3 and known.startswith(key)]
     return matches[0] if len(matches) == 1 else ""
 
 

@@ -20,6 +20,7 @@ def check(state: ClusterState) -> None:
     _check_queue(state)
     _check_indexes(state)
     _check_kept(state)
+    _check_claims(state)
 
 
 def _check_job(state: ClusterState, job: Job) -> None:
@@ -135,3 +136,21 @@ def _check_indexes(state: ClusterState) -> None:
     for job in state.jobs.values():
         uses.update(h for h in (job.spec.script_hash, job.spec.environment_hash) if h)
     assert dict(uses) == state.blob_uses, "counts of stored scripts differ"
+
+
+def _check_claims(state: ClusterState) -> None:
+    """Licenses, reservations, and nodes that belong to one user."""
+    used: Counter[str] = Counter()
+    for job_id in state.active:
+        for license in state.jobs[job_id].request.licenses:
+            used[license.name] += license.count
+    assert +used == Counter(state.licenses_used), "licenses in use differ from their jobs'"
+    for name, reservation in state.reservations.items():
+        assert reservation.name == name
+        assert reservation.nodes, f"reservation {name}: of no nodes"
+        assert reservation.start_time < reservation.end_time, f"reservation {name}: ends before it starts"
+        assert reservation.users or reservation.accounts, f"reservation {name}: nobody's"
+    for node in state.nodes.values():
+        jobs = [state.jobs[job_id] for job_id in node.jobs]
+        if any(job.request.exclusive_user is not None for job in jobs):
+            assert len({job.spec.user_id for job in jobs}) == 1, f"{node.name}: not of one user alone"

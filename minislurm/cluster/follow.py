@@ -25,6 +25,7 @@ from minislurm.cluster.events import (
     RunStarted,
     TaskDetached,
 )
+from minislurm.cluster.last_starts import give_up
 from minislurm.cluster.messages import EligibilityDue, SwitchWaitOver
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import JobId, NodeName
@@ -45,12 +46,16 @@ def follow(state: ClusterState, event: Event) -> Iterable[Event]:
         case PendingEnded() | RunStarted():
             return _wake(state, event.job_id, event.time) if _anyone_waits(state) else []
         case JobSubmitted():
-            return _settle_all(state, event.job.id, event.time) if event.job.dependencies else []
+            given_up = give_up(state.jobs[event.job.id], event.time)
+            if given_up or not event.job.dependencies:
+                return given_up
+            return _settle_all(state, event.job.id, event.time)
         case JobUpdated():
             job_id = event.job.id
             if state.jobs[job_id].state is JobState.COMPLETING:
                 return _end_if_clear(state, job_id, event.time)
-            return _settle_all(state, job_id, event.time)
+            given_up = give_up(state.jobs[job_id], event.time)
+            return given_up or _settle_all(state, job_id, event.time)
         case JobRequeued():
             due = _eligible_if_due(state, event.job_id, event.time)
             return chain(due, _settle_all(state, event.job_id, event.time))

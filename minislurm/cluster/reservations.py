@@ -111,15 +111,20 @@ def _end_runs(state: ClusterState, name: str, now: float) -> list[Event]:
 
 
 def _set_free(state: ClusterState, reservation: Reservation, now: float) -> list[Event]:
-    """Jobs that still wait for it belong to no reservation any more, and are held unless it says not to."""
+    """Jobs that still wait for it, or will again, belong to no reservation any more, and are held unless it
+    says not to."""
     events: list[Event] = []
     for job in _jobs_of(state, reservation.name):
-        if job.state is not JobState.PENDING:
+        pending = job.state is JobState.PENDING
+        if not pending and not job.requeue_cause:
             continue
         freed = copy(job)
         freed.pending_tasks = list(job.pending_tasks)
         freed.changed_request = replace(job.request, reservation="")
-        if not reservation.has(ReservationFlag.NO_HOLD_JOBS_AFTER_END):
+        hold = not reservation.has(ReservationFlag.NO_HOLD_JOBS_AFTER_END)
+        if hold and not pending:
+            freed.requeue_held = True
+        elif hold:
             freed.held = job.held or "user"
             freed.eligible_time = 0.0
             freed.reason = Reason.RESERVATION_DELETED

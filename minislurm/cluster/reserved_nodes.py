@@ -94,7 +94,8 @@ def _in_order(state: ClusterState, names: Iterable[NodeName]) -> tuple[NodeName,
 
 def runs_into(state: ClusterState, name: NodeName, reservation: Reservation) -> bool:
     """Does a run of another reservation, or of none, hold the node at the reservation's start?"""
-    for job_id in state.nodes[name].jobs:
+    node = state.nodes.get(name)  # it may have left the configuration
+    for job_id in node.jobs if node is not None else ():
         job = state.jobs[job_id]
         if job.request.reservation != reservation.name and run_end(state, job) > reservation.start_time:
             return True

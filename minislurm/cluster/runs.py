@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from minislurm.cluster import licenses, reservations
+from minislurm.cluster.eligibility import latest_start
 from minislurm.cluster.ending import end_run
 from minislurm.cluster.events import (
     Event,
@@ -56,7 +57,8 @@ def decide_placement(state: ClusterState, message: PlacementProposed, now: float
         return Refusal(RefusalCode.TRY_LATER, job_id=placement.job_id)
     names = [part.node for part in placement.allocation]
     if not (
-        reservations.may_run(state, job, names, now)
+        now <= latest_start(job)
+        and reservations.may_run(state, job, names, now)
         and licenses.has_licenses(state, job)
         and licenses.may_share(state, job, names)
     ):

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from minislurm.cluster import dependencies
 from minislurm.cluster.effects import Effect, SetTimer
-from minislurm.cluster.eligibility import requeue_time
-from minislurm.cluster.last_starts import give_up_time
+from minislurm.cluster.eligibility import give_up_time, requeue_time
 from minislurm.cluster.messages import (
     DeadlineReached,
     EligibilityDue,

@@ -67,6 +67,7 @@ def steps(
         else:
             draft.wait(turn, misfit)
         yield
+    cycle.tell_users_apart(turns)
     yield from queue.load(turns)
 
     while (turn_now := queue.pop()) is not None:
@@ -133,13 +134,19 @@ class _Cycle:
     def turn(self, candidate: Candidate, priority: PriorityLine) -> Turn:
         jobs = candidate.jobs
         self._heads.add(candidate.head)
-        key = (candidate.number, self._openings.user_of(jobs))
-        return Turn(candidate, priority, end_of(self._now, jobs.time_limit_s), key)
+        return Turn(candidate, priority, end_of(self._now, jobs.time_limit_s))
+
+    def tell_users_apart(self, turns: list[Turn]) -> None:
+        """Once all classes have been seen: what is true of one user's jobs may not be of another's."""
+        if self._openings.users_matter:
+            for turn in turns:
+                turn.key = (turn.candidate.number, turn.jobs.user_id)
 
     def misfit(self, candidate: Candidate) -> Wait | None:
         """Why it cannot start whoever ends; such jobs hold nobody up."""
         jobs = candidate.jobs
-        reason = candidate.misfit or self._openings.misfit(jobs)
+        closed = self._openings.misfit(jobs)
+        reason = candidate.misfit or closed
         if reason is None:
             return None
         if not self._explains or reason not in _NODE_REASONS:

@@ -37,9 +37,9 @@ class Licenses:
         """Are there enough for a job that starts now and ends at `end`, beside those kept for others?"""
         if not wanted:
             return True
-        counts = [self._free]
-        counts += [c.beside for c in self._claims if end > c.time or end == inf]
-        return all(_has(free, wanted) for free in counts)
+        if any(license.count > self._free.get(license.name, -1) for license in wanted):
+            return False
+        return all(_has(c.beside, wanted) for c in self._claims if end > c.time or end == inf)
 
     def take(self, wanted: Wanted, end: float) -> None:
         """A placement of this pass."""

@@ -20,7 +20,7 @@ class Openings:
     def __init__(self, inventory: Inventory, snapshot: Snapshot) -> None:
         self._now = snapshot.now
         self._calendar = Calendar(inventory, snapshot.reservations, snapshot.now)
-        self._tenants = Tenants(inventory, snapshot.running, snapshot.classes, snapshot.now)
+        self._tenants = Tenants(inventory, snapshot.running, snapshot.now)
         self._licenses = Licenses(snapshot.licenses, snapshot.running, snapshot.now)
 
     @property
@@ -28,12 +28,14 @@ class Openings:
         """Changes whenever a placement may change what `allowed` says."""
         return self._tenants.version
 
-    def user_of(self, jobs: RequestClass) -> int:
-        """Classes that differ in this may find different nodes; 0 where it makes no difference."""
-        return jobs.user_id if self._tenants.matter else 0
+    @property
+    def users_matter(self) -> bool:
+        """May classes of different users find different nodes? Known when all classes have been seen."""
+        return self._tenants.matter
 
     def misfit(self, jobs: RequestClass) -> Reason | None:
-        """Why nothing of the class can start before its reservation says so."""
+        """Why nothing of the class can start before its reservation says so. Asked once for every class."""
+        self._tenants.see(jobs)
         return self._calendar.misfit(jobs)
 
     def has_licenses(self, jobs: RequestClass) -> bool:

@@ -82,14 +82,12 @@ class Turn:
         "started", "waits",
     )  # fmt: skip
 
-    def __init__(
-        self, candidate: Candidate, priority: PriorityLine, end: float, key: tuple[int, int]
-    ) -> None:
+    def __init__(self, candidate: Candidate, priority: PriorityLine, end: float) -> None:
         self.candidate = candidate
         self.jobs = candidate.jobs
         self.priority = priority
         self.end = end
-        self.key = key
+        self.key = (candidate.number, 0)
         self.position = 0
         #: Where the first job stands that cannot start; -1: all could so far. Those behind ask for the same.
         self.first_blocked = -1

@@ -32,22 +32,28 @@ class _Stay:
 class Tenants:
     """Whose jobs are where, and until when."""
 
-    def __init__(
-        self, inventory: Inventory, running: Sequence[RunningJob], classes: Iterable[RequestClass], now: float
-    ) -> None:
-        self._size = len(inventory)
+    def __init__(self, inventory: Inventory, running: Sequence[RunningJob], now: float) -> None:
+        self._inventory = inventory
+        self._running = running
         self._now = now
         self._stays: list[_Stay] = []
-        #: Does the user of a job matter at all in this pass?
-        self.matter = any(run.exclusive_user for run in running) or any(
-            jobs.request.exclusive_user is not None for jobs in classes
-        )
-        if self.matter:
-            index = inventory.index
-            for run in running:
-                nodes = tuple(index[part.node] for part in run.allocation if part.node in index)
-                end = max(run.end_time, now)
-                self._stays.append(_Stay(run.user_id, run.exclusive_user, nodes, now, end))
+        #: Does the user of a job matter at all in this pass? Known when all classes have been seen.
+        self.matter = False
+        if any(run.exclusive_user for run in running):
+            self._look()
+
+    def see(self, jobs: RequestClass) -> None:
+        """Called for every class, before the first is placed."""
+        if _is_alone(jobs) and not self.matter:
+            self._look()
+
+    def _look(self) -> None:
+        self.matter = True
+        index = self._inventory.index
+        for run in self._running:
+            nodes = tuple(index[part.node] for part in run.allocation if part.node in index)
+            end = max(run.end_time, self._now)
+            self._stays.append(_Stay(run.user_id, run.exclusive_user, nodes, self._now, end))
 
     @property
     def version(self) -> int:
@@ -63,7 +69,7 @@ class Tenants:
         """Nodes that the class may share with whoever is there from `start` to `end`; None: all."""
         if not self.matter:
             return None
-        mask: Mask = np.ones(self._size, dtype=np.bool_)
+        mask: Mask = np.ones(len(self._inventory), dtype=np.bool_)
         for stay in self._stays:
             # Later than now a head's place counts from the start, so that with time only more becomes free.
             before = stay.start >= end and start == self._now

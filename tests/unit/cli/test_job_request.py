@@ -18,6 +18,7 @@ from minislurm.cli.resource_request import Resources, resources_of
 from minislurm.domain.configuration import Configuration, JobsSection
 from minislurm.domain.errors import Refusal, RefusalCode, UsageError
 from minislurm.domain.job import JobSpec
+from minislurm.domain.reservation import LicenseCount
 from minislurm.domain.resources import ResourceRequest
 from tests.builders import a_request
 
@@ -242,3 +243,17 @@ def test_a_list_is_those() -> None:
     found = _exported("B,C=x=y")
     assert (found[b"B"], found[b"C"]) == (b"\xff\n", b"x=y")
     assert b"A" not in found
+
+
+def test_claims_besides_nodes() -> None:
+    spec = _spec("--reservation=r -L matlab,ansys:2 --exclusive=user --max-wait=1:00 --deadline=uts99")
+    assert (spec.reservation, spec.request.reservation) == ("r", "r")
+    assert spec.licenses == "matlab,ansys:2"
+    assert spec.request.licenses == (LicenseCount("ansys", 2), LicenseCount("matlab", 1))
+    assert (spec.request.exclusive, spec.request.exclusive_user) == (False, os.getuid())
+    assert (spec.max_wait_s, spec.deadline) == (60.0, 99.0)
+
+
+def test_licenses_that_are_none() -> None:
+    with pytest.raises(Refusal, match="Invalid license specification"):
+        _spec("--licenses=ansys:x")

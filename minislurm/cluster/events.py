@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from minislurm.domain.accounts import AccountChanges
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import Dependency, EndCause, Job, Step
 from minislurm.domain.node import NodeFacts
@@ -261,6 +262,15 @@ class RequestsForgotten:
     request_ids: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class AccountsChanged:
+    """Records of the account tree as they are now, and those that are gone."""
+
+    time: float
+    changes: AccountChanges = AccountChanges()
+    request_id: str = ""
+
+
 Event = (
     ClusterConfigured
     | JobSubmitted
@@ -286,4 +296,5 @@ Event = (
     | JobsPurged
     | RequestHandled
     | RequestsForgotten
+    | AccountsChanged
 )

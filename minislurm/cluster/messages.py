@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from minislurm.domain.accounts import AccountChanges
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import JobSpec
 from minislurm.domain.node import NodeFacts
@@ -234,6 +235,16 @@ class PurgeDue:
     """Forget jobs that ended long enough ago, and old request ids."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeAccounts:
+    """`version`: that of the tree that the changes were made from (`AccountsState.version`)."""
+
+    changes: AccountChanges
+    version: int
+    caller: Caller
+    request_id: str = ""
+
+
 Message = (
     Configure
     | SubmitJob
@@ -260,5 +271,6 @@ Message = (
     | PrepareTimeout
     | EligibilityDue
     | PurgeDue
+    | ChangeAccounts
 )
 Timer = TimeLimitReached | SignalDue | PrepareTimeout | EligibilityDue | PurgeDue

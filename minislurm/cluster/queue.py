@@ -20,10 +20,19 @@ class ClassKey:
     nice: int
     priority: int | None
     avoided_nodes: tuple[NodeName, ...]
+    # Whose it is; left out as long as no account was ever added: equal jobs of all users are then one class.
+    account: str = ""
+    user_id: int = 0
+    user_name: str = ""
+    qos: str = ""
 
 
-def class_key(job: Job) -> ClassKey:
-    return ClassKey(job.request, job.partition, job.time_limit_s, job.nice, job.priority, job.avoided_nodes)
+def class_key(job: Job, by_account: bool = False) -> ClassKey:
+    spec = job.spec
+    whose = (spec.account, spec.user_id, spec.user_name, spec.qos) if by_account else ("", 0, "", "")
+    return ClassKey(
+        job.request, job.partition, job.time_limit_s, job.nice, job.priority, job.avoided_nodes, *whose
+    )
 
 
 @dataclass(slots=True)
@@ -39,6 +48,8 @@ class PendingQueue:
     classes: dict[ClassKey, QueueClass] = field(default_factory=dict)
     #: Where each job stands.
     places: dict[JobId, tuple[ClassKey, float]] = field(default_factory=dict)
+    #: There are accounts: whose a job is decides about it.
+    by_account: bool = False
 
     def __contains__(self, job_id: object) -> bool:
         return job_id in self.places
@@ -48,7 +59,7 @@ class PendingQueue:
 
     def add(self, job: Job) -> None:
         self.discard(job.id)
-        key = class_key(job)
+        key = class_key(job, self.by_account)
         self.places[job.id] = (key, job.eligible_time)
         queued = self.classes.get(key)
         if queued is None:

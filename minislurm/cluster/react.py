@@ -16,6 +16,7 @@ from minislurm.cluster.effects import (
     StartRun,
 )
 from minislurm.cluster.events import (
+    AccountsChanged,
     DependencySettled,
     Event,
     JobEligible,
@@ -81,6 +82,8 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
         case StaleRunEnded():
             job_id, _, run = event.run.partition(".")
             return [ForgetRun(event.node, JobId(int(job_id)), RunNumber(int(run))), Schedule()]
+        case AccountsChanged():
+            return [Schedule()]
         case PartitionChanged():
             return [Schedule()]
         case _:

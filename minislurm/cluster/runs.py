@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from minislurm.cluster.accounts import placement_hit
 from minislurm.cluster.ending import end_run
 from minislurm.cluster.events import (
     Event,
@@ -52,6 +53,8 @@ def decide_placement(state: ClusterState, message: PlacementProposed, now: float
     placement = message.placement
     job = state.jobs.get(placement.job_id)
     if job is None or job.id not in state.queue or not _fits(state, placement.allocation):
+        return Refusal(RefusalCode.TRY_LATER, job_id=placement.job_id)
+    if placement_hit(state.accounts, job, placement.allocation, state.nodes) is not None:
         return Refusal(RefusalCode.TRY_LATER, job_id=placement.job_id)
     run = RunNumber(job.run + 1)
     if placement.task_id is None:

@@ -35,6 +35,7 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
         ],
         topology=state.topology,
         settings=state.configuration.scheduler,
+        accounts=state.accounts.snapshot(now),
     )
 
 
@@ -78,6 +79,10 @@ def _class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestCla
         nice=key.nice,
         fixed_priority=key.priority,
         avoided_nodes=key.avoided_nodes,
+        account=key.account,
+        user_id=key.user_id,
+        user_name=key.user_name,
+        qos=key.qos,
         jobs=_Members(list(queued.members), arrays),
         key=key,
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from minislurm.cluster import accounts
+from minislurm.cluster.accounts import refuse_job, with_account
 from minislurm.cluster.events import Event, JobSubmitted
 from minislurm.cluster.messages import Caller, SubmitJob
 from minislurm.cluster.state import ClusterState
@@ -15,6 +17,7 @@ from minislurm.domain.job import Job, JobSpec
 from minislurm.domain.node import Node
 from minislurm.domain.resources import ResourceRequest
 from minislurm.domain.states import PartitionState, Reason
+from minislurm.scheduling.limits import least_tres
 
 
 def decide_submission(state: ClusterState, message: SubmitJob, now: float) -> list[Event] | Refusal:
@@ -28,8 +31,12 @@ def decide_submission(state: ClusterState, message: SubmitJob, now: float) -> li
     refusal = _refuse(state, spec, partition, message.caller)
     if refusal is not None:
         return refusal
-    spec = with_defaults(state, spec, partition)
-    return [JobSubmitted(now, record_of(state, spec, partition, now), message.request_id)]
+    charged = with_account(state.accounts, spec)
+    if isinstance(charged, Refusal):
+        return charged
+    job = record_of(state, with_defaults(state, charged, partition), partition, now)
+    refusal = refuse_job(state.accounts, job, least_tres(job.request, partition))
+    return refusal or [JobSubmitted(now, job, message.request_id)]
 
 
 def _partition_of(state: ClusterState, spec: JobSpec) -> Partition | Refusal:
@@ -149,6 +156,8 @@ def record_of(state: ClusterState, spec: JobSpec, partition: Partition, now: flo
     limit = spec.time_limit_s
     if limit is None:
         limit = partition.default_time_s if partition.default_time_s is not None else partition.max_time_s
+        longest_s = accounts.longest_s(state.accounts, spec)
+        limit = limit if longest_s is None else min(limit or longest_s, longest_s)
     job_id = state.next_job_id
     # A job that nobody knows yet counts as satisfied, even if it is to be this one.
     dependencies = tuple(clause for clause in spec.dependencies if clause.job_id != job_id)

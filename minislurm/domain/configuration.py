@@ -87,6 +87,23 @@ class SchedulerSection:
     priority_weight_partition: int = 1000
     priority_max_age_s: float = 7 * 86400.0
     priority_favor_small: bool = False
+    #: Factors of the account tree; all 0 while there is none.
+    priority_weight_fair_share: int = 10_000
+    priority_weight_qos: int = 10_000
+    priority_weight_association: int = 1000
+    #: "priority" (multifactor), or "fair": who has least of its fair share goes first
+    order: str = "priority"
+
+
+@dataclass(frozen=True, slots=True)
+class AccountsSection:
+    #: "limits", "associations" (who may submit, but no limits) or "off". Nothing is enforced before the
+    #: first account is added.
+    enforce: str = "limits"
+    #: Past usage counts half after so long; 0: it never fades.
+    decay_half_life_s: float = 7 * 86400.0
+    #: What a second of each TRES costs in usage: "cpu=1.0,mem=0.25G,gres/gpu=8.0"
+    billing_weights: str = "cpu=1.0,gres/gpu=8.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +165,8 @@ class Partition:
     default_memory_per_cpu_mib: int | None = None
     #: "": the scheduler's.
     placement: str = ""
+    #: "": the scheduler's.
+    order: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +189,7 @@ class Configuration:
     scheduler: SchedulerSection = SchedulerSection()
     limits: LimitsSection = LimitsSection()
     jobs: JobsSection = JobsSection()
+    accounts: AccountsSection = AccountsSection()
     node: NodeSection = NodeSection()
     nodes: tuple[NodeSpec, ...] = ()
     partitions: tuple[Partition, ...] = ()

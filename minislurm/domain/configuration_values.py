@@ -24,6 +24,8 @@ from minislurm.domain.resources import GpuGroup
 CHOICES: dict[str, tuple[str, ...]] = {
     "backfill": ("easy", "off"),
     "placement": ("binpack", "spread"),
+    "order": ("priority", "fair"),
+    "enforce": ("limits", "associations", "off"),
     "tracking": ("auto", "cgroup", "process"),
     "gpu_probe": ("auto", "nvml", "none"),
 }

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from minislurm.domain.ids import BATCH_STEP, JobId, NodeName, RunNumber, StepId
-from minislurm.domain.resources import NodeAllocation, ResourceRequest
+from minislurm.domain.resources import NodeAllocation, ResourceRequest, TresAmount
 from minislurm.domain.states import JobState, Reason
 
 
@@ -232,6 +232,8 @@ class Job:
     next_step_id: StepId = StepId(0)
     steps: dict[StepId, Step] = field(default_factory=dict)
     suspended_time_s: float = 0.0
+    #: What its run was charged with when it was placed (tres.py). Kept: a node's GPU types may change.
+    allocated_tres: tuple[TresAmount, ...] = ()
 
     @property
     def request(self) -> ResourceRequest:

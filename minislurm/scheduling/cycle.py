@@ -11,6 +11,7 @@ from collections.abc import Generator
 import numpy as np
 
 from minislurm.domain.states import Reason
+from minislurm.scheduling.accounts import AccountsPass
 from minislurm.scheduling.backfill import Backfill, Reservation, end_of
 from minislurm.scheduling.draft import Draft
 from minislurm.scheduling.filters import Filters, RequestKey, key_of
@@ -38,8 +39,10 @@ def schedule(snapshot: Snapshot) -> Plan:
 def steps(snapshot: Snapshot) -> Generator[None, None, Plan]:
     """The same pass in units of about a millisecond at most, so that a caller can do other things between."""
     table = yield from NodeTable.build(snapshot.nodes, snapshot.topology)
-    ranking = Ranking(snapshot)
-    draft, queue, cycle = Draft(), Queue(), _Cycle(snapshot, table)
+    accounts = AccountsPass(snapshot.accounts, snapshot.settings)
+    ranking = Ranking(snapshot, accounts)
+    draft, queue, cycle = Draft(), Queue(accounts), _Cycle(snapshot, table)
+    rows = table.inventory.rows
 
     for jobs in snapshot.classes:
         turn = Turn(jobs, ranking.line(jobs))
@@ -51,12 +54,24 @@ def steps(snapshot: Snapshot) -> Generator[None, None, Plan]:
         yield
 
     while (turn_now := queue.pop()) is not None:
-        turn = turn_now
-        while turn.startable > 0 and (shares := cycle.find(turn.jobs)):
+        turn, limited = turn_now, None
+        while turn.startable > 0 and (limited := accounts.blocked(turn.jobs)) is None:
+            shares = cycle.find(turn.jobs)
+            # Whole nodes may come to more than was asked for.
+            if shares is None or (limited := accounts.blocked(turn.jobs, shares, rows)) is not None:
+                break
             draft.start(turn, table.place(shares))
             cycle.started(turn.jobs, shares)
+            accounts.started(turn.jobs, shares, rows)
             yield
-        if turn.startable > 0:
+            if queue.is_overtaken(turn):
+                break  # it has had its share for now
+        if limited is not None:
+            # Its account's, user's or QOS' limit, not the nodes: it holds nobody else up.
+            draft.wait(turn, limited, limited)
+        elif turn.startable > 0 and queue.is_overtaken(turn):
+            queue.add(turn)
+        elif turn.startable > 0:
             head, rest = yield from cycle.block(turn.jobs)
             draft.wait(turn, head, rest)
         else:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from minislurm.domain.configuration import Partition, SchedulerSection
 from minislurm.domain.ids import Bitmap, JobId, NodeName
 from minislurm.domain.resources import NodeAllocation, ResourceRequest
 from minislurm.domain.states import Reason
 from minislurm.domain.topology import Topology
+
+if TYPE_CHECKING:
+    from minislurm.scheduling.accounts import AccountsSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,11 @@ class RequestClass:
     jobs: Sequence[QueuedJob] = ()
     #: Whatever the maker of the snapshot knows the class by.
     key: Hashable = None
+    #: Whose the jobs are; "" where that decides nothing (`cluster/queue.py`).
+    account: str = ""
+    user_id: int = 0
+    user_name: str = ""
+    qos: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +97,8 @@ class Snapshot:
     settings: SchedulerSection
     #: Greatest `priority_job_factor` of all partitions; 0: of those that have queued jobs.
     job_factor_max: int = 0
+    #: None: no account was ever added.
+    accounts: AccountsSnapshot | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +120,8 @@ class Wait:
     #: Expected start, where a reservation was made; 0: not known.
     start_estimate: float = 0.0
     planned_nodes: tuple[NodeName, ...] = ()
+    #: Which limit it is, and how much of it is used, in words; "" for none.
+    detail: str = ""
 
 
 #: What holds an array's rest whose tasks run up to its limit.

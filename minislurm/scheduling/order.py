@@ -1,24 +1,29 @@
 """Who is considered first: partition tier, then multifactor priority, then who was eligible first.
 
 The factors are those of Slurm's multifactor plugin, each between 0 and 1 and multiplied by its weight:
-age, job size, partition; minus nice. Fair share comes with accounts.
+age, job size, partition, fair share, QOS, association; minus nice. Partitions of the order `fair` go by the
+fair shares first (fair_share.py): a class moves back as its jobs start, so its place is looked at again when
+it comes.
 """
 
 from __future__ import annotations
 
 import heapq
 
+from minislurm.scheduling.accounts import AccountsPass
+from minislurm.scheduling.fair_share import FairKey
 from minislurm.scheduling.model import PriorityLine, QueuedJob, RequestClass, Snapshot
 
-#: Tier and priority negated, eligible and submission time, job id: smallest first.
-SortKey = tuple[int, int, float, float, int]
+#: Tier, fair share, priority negated, eligible and submission time, job id: smallest first.
+SortKey = tuple[int, FairKey, int, float, float, int]
 
 
 class Ranking:
     """Computes priorities at the time of the snapshot."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, accounts: AccountsPass | None = None) -> None:
         settings = snapshot.settings
+        self._accounts = accounts or AccountsPass(snapshot.accounts, settings)
         self._now = snapshot.now
         self._settings = settings
         self._max_age_s = max(settings.priority_max_age_s, 1e-9)
@@ -34,6 +39,7 @@ class Ranking:
         partition = settings.priority_weight_partition * (
             jobs.partition.priority_job_factor / self._job_factor_max
         )
+        partition += self._accounts.priority(jobs)
         return partition + settings.priority_weight_job_size * self._size_factor(jobs) - jobs.nice
 
     def _size_factor(self, jobs: RequestClass) -> float:
@@ -90,7 +96,8 @@ class Turn:
 class Queue:
     """Merges the classes by the next job of each. Within a class the order is that of its jobs."""
 
-    def __init__(self) -> None:
+    def __init__(self, accounts: AccountsPass | None = None) -> None:
+        self._accounts = accounts
         self._heap: list[tuple[SortKey, int, Turn]] = []
         self._pushed = 0
 
@@ -98,13 +105,28 @@ class Queue:
         heapq.heappush(self._heap, self._entry(turn))
 
     def pop(self) -> Turn | None:
-        return heapq.heappop(self._heap)[2] if self._heap else None
+        while self._heap:
+            key, _, turn = heapq.heappop(self._heap)
+            # Only fair shares change, and they only grow: a key that still holds is the least.
+            if not key[1] or self._fair_key(turn) == key[1]:
+                return turn
+            self.add(turn)
+        return None
+
+    def is_overtaken(self, turn: Turn) -> bool:
+        """Since it was popped, its jobs have started and somebody else has less of its fair share."""
+        fair = self._fair_key(turn)
+        return bool(fair and self._heap and self._heap[0][0] < self._entry(turn)[0])
+
+    def _fair_key(self, turn: Turn) -> FairKey:
+        return self._accounts.fair_key(turn.jobs) if self._accounts is not None else ()
 
     def _entry(self, turn: Turn) -> tuple[SortKey, int, Turn]:
         job = turn.job
         priority = turn.priority.unbounded_at(job.eligible_time)
         key = (
-            -turn.jobs.partition.priority_tier, -priority, job.eligible_time, job.submit_time, job.job_id,
+            -turn.jobs.partition.priority_tier, self._fair_key(turn), -priority,
+            job.eligible_time, job.submit_time, job.job_id,
         )  # fmt: skip
         # The running number keeps turns, which have no order, from being compared.
         self._pushed += 1

@@ -456,3 +456,27 @@ class StepGrant(_message.Message):
     allocation: _containers.RepeatedCompositeFieldContainer[_common_pb2.NodeAllocation]
     cpus_per_task: int
     def __init__(self, job_id: _Optional[int] = ..., step_id: _Optional[int] = ..., run: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[StepNode, _Mapping]]] = ..., credential: _Optional[str] = ..., job: _Optional[_Union[_common_pb2.Job, _Mapping]] = ..., allocation: _Optional[_Iterable[_Union[_common_pb2.NodeAllocation, _Mapping]]] = ..., cpus_per_task: _Optional[int] = ...) -> None: ...
+
+class AccountsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class AccountsReply(_message.Message):
+    __slots__ = ("version", "records", "cluster")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    records: _common_pb2.AccountChanges
+    cluster: str
+    def __init__(self, version: _Optional[int] = ..., records: _Optional[_Union[_common_pb2.AccountChanges, _Mapping]] = ..., cluster: _Optional[str] = ...) -> None: ...
+
+class ChangeAccountsRequest(_message.Message):
+    __slots__ = ("request_id", "version", "changes")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    version: int
+    changes: _common_pb2.AccountChanges
+    def __init__(self, request_id: _Optional[str] = ..., version: _Optional[int] = ..., changes: _Optional[_Union[_common_pb2.AccountChanges, _Mapping]] = ...) -> None: ...

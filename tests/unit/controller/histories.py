@@ -6,11 +6,19 @@ import random
 from dataclasses import replace
 
 from minislurm.cluster.apply import apply
-from minislurm.cluster.messages import PurgeDue, UpdatePartition
+from minislurm.cluster.messages import ChangeAccounts, PurgeDue, UpdatePartition
 from minislurm.cluster.state import ClusterState
 from minislurm.controller.journal_format import decode
 from minislurm.controller.records import changed_records
 from minislurm.controller.store import Batch, Store
+from minislurm.domain.accounts import (
+    Account,
+    AccountChanges,
+    AccountUser,
+    Association,
+    AssociationLimits,
+    Qos,
+)
 from minislurm.domain.errors import Refusal
 from minislurm.domain.job import Dependency, DependencyKind
 from minislurm.domain.states import PartitionState
@@ -27,7 +35,7 @@ def a_history(seed: int, steps: int = 60) -> SimCluster:
     for _ in range(steps):
         number = chance.randint(1, 25)
         node = f"n{chance.randint(1, 4)}"
-        match chance.randint(0, 11):
+        match chance.randint(0, 12):
             case 0 | 1 | 2:
                 _submit(cluster, chance)
             case 3:
@@ -49,9 +57,25 @@ def a_history(seed: int, steps: int = 60) -> SimCluster:
                 cluster.tell(PurgeDue())
                 state = chance.choice(list(PartitionState))
                 cluster.tell(UpdatePartition("batch", OPERATOR, state))
+            case 11:
+                _change_accounts(cluster, chance)
             case _:
                 cluster.run(chance.random() * 15)
     return cluster
+
+
+def _change_accounts(cluster: SimCluster, chance: random.Random) -> None:
+    """Users user1000 and user1001 in accounts a and b, with whatever limits."""
+    limits = AssociationLimits({"gres/gpu": chance.randint(0, 6)}, max_jobs=chance.choice([None, 2]))
+    changes = AccountChanges(
+        accounts=(Account("a", weight=chance.randint(1, 5)), Account("b", parent="a", limits=limits)),
+        users=(AccountUser("user1000", "a"), AccountUser("user1001", "b")),
+        associations=tuple(
+            Association(*pair) for pair in (("a", "user1000"), ("b", "user1000"), ("b", "user1001"))
+        ),
+        qos=(Qos("high", priority=chance.randint(1, 9)),),
+    )
+    cluster.tell(ChangeAccounts(changes, cluster.state.accounts.version, OPERATOR))
 
 
 def _submit(cluster: SimCluster, chance: random.Random) -> None:
@@ -66,6 +90,8 @@ def _submit(cluster: SimCluster, chance: random.Random) -> None:
             array_tasks=tuple(range(chance.choice([0, 0, 3]))),
             script_hash=chance.choice(["s1", "s2"]),
             is_batch=chance.random() < 0.9,
+            user_name=chance.choice(["user1000", "user1000", "user1001", "nobody"]),
+            account=chance.choice(["", "", "b"]),
         )
     except Refusal:
         pass

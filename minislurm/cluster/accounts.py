@@ -192,13 +192,10 @@ def with_account(accounts: AccountsState, spec: JobSpec) -> JobSpec | Refusal:
     if accounts.tree.is_empty:
         return spec
     tree, user = accounts.tree, spec.user_name
-    account = spec.account or tree.default_account(user)
-    # Slurm's root is in the root account from the start.
-    is_in = tree.association(account, user) is not None or (user == "root" and account in ("", ROOT))
-    if accounts.are_enforced and not is_in:
+    account = spec.account.lower() or tree.default_account(user)
+    if accounts.are_enforced and tree.association(account, user) is None:
         return Refusal(RefusalCode.INVALID_ACCOUNT)
-    account = account or (ROOT if user == "root" else "")
-    qos = spec.qos or tree.default_qos(account, user)
+    qos = spec.qos.lower() or tree.default_qos(account, user)
     if accounts.are_enforced and (qos not in tree.qos or qos not in _allowed(tree, account, user)):
         return Refusal(RefusalCode.INVALID_QOS)
     return replace(spec, account=account, qos=qos)
@@ -286,7 +283,7 @@ def placement_hit(
 
 def refuse_changes(accounts: AccountsState, changes: AccountChanges, jobs: Iterable[Job]) -> Refusal | None:
     """Why the tree may not become so. `jobs`: all there are."""
-    if ROOT in changes.removed_accounts:
+    if ROOT in (*changes.removed_accounts, *changes.removed_users):
         return Refusal(RefusalCode.INVALID_ACCOUNTS, details=("root: cannot be removed",))
     if NORMAL in changes.removed_qos:
         return Refusal(RefusalCode.INVALID_ACCOUNTS, details=(f"QOS {NORMAL}: cannot be removed",))

@@ -2,7 +2,7 @@
 
 Every account has a parent; "root" is above all and always there. An association is a user in an account; only
 through one may the user submit (Slurm: AccountingStorageEnforce). A QOS is a class of service that jobs name.
-The QOS "normal" is always there.
+The QOS "normal" and the user "root" in the account "root" are always there.
 
 Limits on `Grp…` hold at every account on the way up. Of the limits on one job or one user, that of the QOS
 counts; where it has none, that of the association; else that of the nearest account above.
@@ -146,6 +146,9 @@ class AccountTree:
         #: No account was ever added: then nothing here decides anything.
         self.is_empty = not self.accounts
         self.accounts.setdefault(ROOT, Account(ROOT, parent="", description="default root account"))
+        # Slurm's root user is in the root account from the start.
+        self.users.setdefault(ROOT, AccountUser(ROOT, ROOT))
+        self.associations.setdefault(AssociationKey(ROOT, ROOT), Association(ROOT, ROOT))
         self.qos.setdefault(NORMAL, Qos(NORMAL, description="Normal QOS default"))
         self.children: dict[str, list[str]] = {name: [] for name in self.accounts}
         for name in sorted(self.accounts):

@@ -31,7 +31,6 @@ from minislurm.domain.times import format_duration, parse_duration
 _NAMES = {
     "fairshare": "weight", "grp_tres": "group_tres", "grp_jobs": "group_jobs",
     "grp_submit_jobs": "group_submit_jobs", "max_tres": "max_tres_per_job", "max_wall": "max_wall_s",
-    "max_tres_per_user": "max_tres_per_user",
 }  # fmt: skip
 _KEYS = {field: key for key, field in _NAMES.items()}
 _LIMITS = {field.name for field in fields(AssociationLimits)}
@@ -175,7 +174,9 @@ def _lines(item: Any) -> list[str]:
         value = getattr(item, field.name)
         if isinstance(value, AssociationLimits):
             lines += _lines(value)
-        elif value not in (None, {}, (), "") or (field.name == "parent" and item.name != "root"):
+        elif field.name == "priority" and not value:
+            continue
+        elif value not in (None, {}, (), ""):
             lines.append(f"{_KEYS.get(field.name, field.name)} = {_shown(value)}")
     return lines
 

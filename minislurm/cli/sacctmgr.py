@@ -12,6 +12,7 @@ from minislurm.cli.application import Application, print_line
 from minislurm.cli.option import Option, flag
 from minislurm.cli.printable import printable
 from minislurm.cli.sacctmgr_words import Words, plain_error, read_words
+from minislurm.domain.account_check import problems
 from minislurm.domain.accounts import AccountChanges
 from minislurm.domain.errors import Refusal, RefusalCode, UsageError
 from minislurm.domain.views import AccountsView
@@ -113,15 +114,19 @@ def _change(values: Values, action: str, kind: str, texts: Sequence[str]) -> int
         for attempt in range(_ATTEMPTS):
             view = client.show_accounts()
             proposal = _propose(view, action, kind, words)
+            if proposal.changes.is_empty:
+                _say(values, [*proposal.lines, proposal.nothing])
+                return 0 if action == "modify" else 1
+            wrong = tuple(problems(view.tree.changed(proposal.changes)))
+            if wrong:
+                return _refused(Refusal(RefusalCode.INVALID_ACCOUNTS, details=wrong))
             if not attempt:
                 _say(values, proposal.lines)
-            if proposal.changes.is_empty:
-                _say(values, [proposal.nothing])
-                return 0 if action == "modify" else 1
-            if not attempt and not _confirmed(values):
-                return 0
-            if _commit(client, view, proposal.changes, last=attempt == _ATTEMPTS - 1):
-                return 0
+                if not _confirmed(values):
+                    return 0
+            exit_code = _commit(client, view, proposal.changes, last=attempt == _ATTEMPTS - 1)
+            if exit_code is not None:
+                return exit_code
     return 1
 
 
@@ -144,19 +149,25 @@ def _propose(view: AccountsView, action: str, kind: str, words: Words) -> Propos
     return make(words)
 
 
-def _commit(client: ControllerClient, view: AccountsView, changes: AccountChanges, *, last: bool) -> bool:
-    """False: the tree is another one by now, and what to change has to be worked out again."""
+def _commit(
+    client: ControllerClient, view: AccountsView, changes: AccountChanges, *, last: bool
+) -> int | None:
+    """The exit code; None: the tree is another one by now, and what to change has to be worked out again."""
     try:
         client.change_accounts(changes, view.version)
     except Refusal as refusal:
         if refusal.code is RefusalCode.ACCOUNTS_CHANGED and not last:
-            return False
-        sys.stdout.flush()
-        print_line(f" Error with request: {refusal}")
-        for line in refusal.details:
-            print_line(f"  {line}")
-        raise UsageError("the accounts were not changed") from refusal
-    return True
+            return None
+        return _refused(refusal)
+    return 0
+
+
+def _refused(refusal: Refusal) -> int:
+    sys.stdout.flush()
+    print_line(f" Error with request: {refusal}")
+    for line in refusal.details:
+        print_line(f"  {line}")
+    return 1
 
 
 def _say(values: Values, lines: Sequence[str]) -> None:
@@ -196,9 +207,9 @@ def _load(values: Values, words: Sequence[str]) -> int:
             _say(values, [" Nothing modified"])
             return 0
         _say(values, _summary(changes))
-        if _confirmed(values):
-            _commit(client, view, changes, last=True)
-    return 0
+        if not _confirmed(values):
+            return 0
+        return _commit(client, view, changes, last=True) or 0
 
 
 def _dump(words: Sequence[str]) -> int:

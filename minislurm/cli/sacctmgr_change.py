@@ -29,6 +29,7 @@ from minislurm.domain.accounts import (
     AssociationKey,
     Qos,
 )
+from minislurm.domain.errors import UsageError
 
 
 @dataclass(slots=True)
@@ -261,10 +262,9 @@ class Editor:
             elif self.tree.default_account(user) not in accounts:
                 left.append(user)
         if left:
-            lines = [self._line(self.tree.default_account(user), user) for user in left]
-            raise plain_error("Error with request: You can not remove the default account of a user") from (
-                ValueError("\n".join(lines))
-            )
+            lines = [self._line(self.tree.default_account(user), user).rstrip() for user in left]
+            text = "Error with request: You can not remove the default account of a user"
+            raise UsageError("\n".join([" " + text, *lines]), prefix=False)
         return AccountChanges(removed_users=tuple(gone), removed_associations=tuple(keys))
 
 

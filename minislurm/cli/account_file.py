@@ -23,7 +23,15 @@ from typing import Any
 
 from minislurm.domain import tres
 from minislurm.domain.account_check import problems
-from minislurm.domain.accounts import Account, AccountTree, AccountUser, Association, AssociationLimits, Qos
+from minislurm.domain.accounts import (
+    ROOT,
+    Account,
+    AccountTree,
+    AccountUser,
+    Association,
+    AssociationLimits,
+    Qos,
+)
 from minislurm.domain.errors import ConfigurationError
 from minislurm.domain.times import format_duration, parse_duration
 
@@ -105,6 +113,8 @@ def _record(cls: type, item: object) -> Any:
     for name, field_ in own.items():
         if field_.default is MISSING and field_.default_factory is MISSING and name not in values:
             raise ValueError(f"has no {name}")
+    if cls is Account and values["name"] == ROOT:
+        values.setdefault("parent", "")
     if limits:
         values["limits"] = AssociationLimits(**limits)
     return cls(**values)

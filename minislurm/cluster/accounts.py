@@ -29,9 +29,10 @@ from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import NodeState, Reason
 from minislurm.domain.tres import parse_weights
 from minislurm.scheduling.accounts import AccountsSnapshot
-from minislurm.scheduling.fair_share import UserKey
-from minislurm.scheduling.limits import Charged, Hit, Ledger, Limits
+from minislurm.scheduling.fair_share import History, UserKey
+from minislurm.scheduling.limits import Charged, Hit, Ledger, Limits, RuleBook
 
+_HISTORY_LASTS_S = 5.0
 #: Less than this is nothing (TRES-seconds).
 _NOTHING = 1e-6
 
@@ -69,6 +70,8 @@ class AccountsState:
     #: Usage records that differ from the stored snapshot, and whether the tree does.
     touched_usage: set[UserKey] = field(default_factory=set)
     touched_tree: bool = False
+    #: What passes were last shown of the usage, and when it was worked out.
+    _history: tuple[float, History | None] = (0.0, None)
 
     @property
     def are_enforced(self) -> bool:
@@ -156,6 +159,7 @@ class AccountsState:
     def change(self, changes: AccountChanges, active: Iterable[Job]) -> None:
         self.tree = self.tree.changed(changes)
         self.version += 1
+        self._history = (0.0, None)
         self.touched_tree = True
         for key in [(key.account, key.user) for key in changes.removed_associations]:
             if self.usage.pop(key, None) is not None:
@@ -169,16 +173,25 @@ class AccountsState:
         return AccountsSnapshot(
             tree=self.tree,
             ledger=self.limits.ledger.copy(),
-            usage={key: self.usage_at(record, now) for key, record in self.usage.items()},
+            history=self._history_at(now),
             capacity=dict(self.limits.capacity),
             half_life_s=self.settings.decay_half_life_s,
-            billing_weights=parse_weights(self.settings.billing_weights),
+            book=self.limits.book,
             enforces_limits=self.limits_are_enforced,
         )
 
+    def _history_at(self, now: float) -> History:
+        """Worked out every few seconds and not in every pass, as by Slurm's PriorityCalcPeriod."""
+        time, history = self._history
+        if history is None or not time <= now < time + _HISTORY_LASTS_S:
+            usage = {key: self.usage_at(record, now) for key, record in self.usage.items()}
+            history = History(self.tree, usage, parse_weights(self.settings.billing_weights))
+            self._history = (now, history)
+        return history
+
 
 def _limits(tree: AccountTree, capacity: tres.Tres | None = None) -> Limits:
-    return Limits(tree, Ledger(tree), capacity or {})
+    return Limits(RuleBook(tree), Ledger(tree), capacity or {})
 
 
 # Submissions
@@ -224,7 +237,7 @@ def refuse_job(accounts: AccountsState, job: Job, asked: tres.Tres) -> Refusal |
     if reason is None:
         qos = accounts.tree.qos.get(job.spec.qos)
         if qos is not None and qos.denies:
-            alone = _limits(accounts.tree, accounts.limits.capacity)
+            alone = Limits(accounts.limits.book, Ledger(accounts.tree), accounts.limits.capacity)
             hit = alone.hit(charged_of(job), asked, job.time_limit_s)
             reason = hit.reason if hit is not None else None
     if reason is None:

@@ -19,6 +19,7 @@ def problems(tree: AccountTree) -> Iterator[str]:
         yield from _name("account", account.name)
         if account.name == ROOT:
             if account.parent:
+                circular = True
                 yield "root: has no parent"
         elif account.parent not in tree.accounts:
             yield f"{account.name}: no such parent account {account.parent or '(none)'}"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from minislurm.domain.accounts import AccountTree
 from minislurm.domain.configuration import Partition, SchedulerSection
 from minislurm.domain.tres import Tres
-from minislurm.scheduling.fair_share import FairKey, FairOrder, Usage, UserKey, fair_tree
-from minislurm.scheduling.limits import Ledger, Limits, tres_of_shares
+from minislurm.scheduling.fair_share import FairKey, FairOrder, History
+from minislurm.scheduling.limits import Ledger, Limits, RuleBook, tres_of_shares
 from minislurm.scheduling.model import RequestClass, Wait
 
 if TYPE_CHECKING:
@@ -23,12 +23,13 @@ class AccountsSnapshot:
 
     tree: AccountTree
     ledger: Ledger
-    #: TRES-seconds by user, decayed to now.
-    usage: Usage
+    #: What was used, decayed to about now.
+    history: History
     #: What the cluster has.
     capacity: Tres
     half_life_s: float = 0.0
-    billing_weights: Mapping[str, float] | None = None
+    #: The tree's limits, looked up; None: to be made.
+    book: RuleBook | None = None
     #: False: nothing keeps a job from starting (`accounts.enforce`).
     enforces_limits: bool = True
 
@@ -40,7 +41,6 @@ class AccountsPass:
         self._snapshot = snapshot
         self._settings = settings
         self._limits: Limits | None = None
-        self._factors: dict[UserKey, float] | None = None
         self._fair: FairOrder | None = None
         self._highest = (0, 0)
         if snapshot is not None:
@@ -50,7 +50,9 @@ class AccountsPass:
                 max((item.priority for item in tree.associations.values()), default=0),
             )
         if snapshot is not None and snapshot.enforces_limits:
-            self._limits = Limits(snapshot.tree, snapshot.ledger.copy(), snapshot.capacity)
+            self._limits = Limits(
+                snapshot.book or RuleBook(snapshot.tree), snapshot.ledger.copy(), snapshot.capacity
+            )
 
     def blocked(
         self, jobs: RequestClass, shares: Sequence[Share] | None = None, rows: Mapping[str, int] | None = None
@@ -70,21 +72,14 @@ class AccountsPass:
             return 0.0
         tree, settings = self._snapshot.tree, self._settings
         qos, association = tree.qos.get(jobs.qos), tree.association(jobs.account, jobs.user_name)
-        total = settings.priority_weight_fair_share * self.fair_share(jobs.account, jobs.user_name)
+        factor = self._snapshot.history.factor(jobs.account, jobs.user_name)
+        total = settings.priority_weight_fair_share * factor
         highest_qos, highest_association = self._highest
         if qos is not None and highest_qos:
             total += settings.priority_weight_qos * qos.priority / highest_qos
         if association is not None and highest_association:
             total += settings.priority_weight_association * association.priority / highest_association
         return total
-
-    def fair_share(self, account: str, user: str) -> float:
-        """Slurm's Fair Tree factor, 0 for who is in no account."""
-        assert self._snapshot is not None
-        if self._factors is None:
-            weights = self._snapshot.billing_weights or {}
-            self._factors = fair_tree(self._snapshot.tree, self._snapshot.usage, weights)
-        return self._factors.get((account, user), 0.0)
 
     def is_fair(self, partition: Partition) -> bool:
         """Does the partition go by the order `fair`?"""
@@ -101,5 +96,7 @@ class AccountsPass:
                 for holder, use in (self._limits.ledger if self._limits else taken.ledger).uses.items()
                 if holder.kind == "user"
             }
-            self._fair = FairOrder(taken.tree, running, taken.usage, taken.capacity, taken.half_life_s)
+            self._fair = FairOrder(
+                taken.tree, running, taken.history.usage, taken.capacity, taken.half_life_s
+            )
         return self._fair.key(jobs.account, jobs.user_name)

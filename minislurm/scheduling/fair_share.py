@@ -95,6 +95,25 @@ def _level_share(member: _Member, weights: int, total: float) -> float:
     return (member.weight / weights) / (member.usage / total)
 
 
+class History:
+    """What was used, and the factors that follow from it, worked out when first asked for.
+
+    Shared by the passes of some seconds: half-lives are hours or days.
+    """
+
+    def __init__(self, tree: AccountTree, usage: Usage, weights: Mapping[str, float]) -> None:
+        self.usage = usage
+        self._tree = tree
+        self._weights = weights
+        self._factors: dict[UserKey, float] | None = None
+
+    def factor(self, account: str, user: str) -> float:
+        """Slurm's Fair Tree factor; 0 for who is in no account."""
+        if self._factors is None:
+            self._factors = fair_tree(self._tree, self.usage, self._weights)
+        return self._factors.get((account, user), 0.0)
+
+
 class FairOrder:
     """Who goes first under the order `fair`. Shares only grow in a pass, as jobs start."""
 

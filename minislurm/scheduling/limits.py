@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from minislurm.domain import tres
-from minislurm.domain.accounts import ROOT, AccountTree, Qos
+from minislurm.domain.accounts import ROOT, AccountTree, AssociationLimits, Qos
 from minislurm.domain.configuration import Partition
 from minislurm.domain.resources import ResourceRequest
 from minislurm.domain.states import Reason
@@ -45,9 +45,9 @@ class Holder(NamedTuple):
     user: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Use:
-    """What runs."""
+    """What runs. Replaced, never changed, so that a copy of the ledger costs next to nothing."""
 
     jobs: int = 0
     tres: dict[str, int] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Ledger:
         self.uses = {} if uses is None else uses
 
     def copy(self) -> Ledger:
-        return Ledger(self._tree, {k: Use(use.jobs, dict(use.tres)) for k, use in self.uses.items()})
+        return Ledger(self._tree, dict(self.uses))
 
     def of(self, kind: str, name: str, user: str = "") -> Use:
         return self.uses.get(Holder(kind, name, user), _NOTHING)
@@ -74,13 +74,14 @@ class Ledger:
     def charge(self, who: Charged, amounts: Tres, sign: int = 1) -> None:
         """`sign` -1: it has ended."""
         for holder in self._holders(who):
-            use = self.uses.get(holder)
-            if use is None:
-                use = self.uses[holder] = Use()
-            use.jobs += sign
-            tres.add(use.tres, amounts, sign)
-            if not use.jobs and not use.tres:
-                del self.uses[holder]
+            before = self.uses.get(holder, _NOTHING)
+            total = dict(before.tres)
+            tres.add(total, amounts, sign)
+            jobs = before.jobs + sign
+            if jobs or total:
+                self.uses[holder] = Use(jobs, total)
+            else:
+                self.uses.pop(holder, None)
 
     def _holders(self, who: Charged) -> list[Holder]:
         holders = [Holder("account", name) for name in self._tree.path(who.account)]
@@ -116,11 +117,67 @@ _QOS_USER = (
 _Words = tuple[Reason, Reason, Reason, Reason]
 
 
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All that limits the jobs of one `Charged`, looked up once."""
+
+    qos: Qos | None
+    #: Of a job: TRES by the QOS, and those it says nothing of by the association.
+    job_by_qos: dict[str, int]
+    job_by_association: dict[str, int]
+    wall_s: float | None
+    #: Of the user in the account, where the QOS does not say.
+    max_jobs: int | None
+    #: The user in the account and the accounts up to root, as far as they have a group limit.
+    groups: tuple[tuple[AssociationLimits, Holder, str], ...]
+    #: Something on the way up is guaranteed or may be borrowed.
+    borrows: bool
+
+
+class RuleBook:
+    """The rules of a tree. Made once for each tree and shared by all passes."""
+
+    def __init__(self, tree: AccountTree) -> None:
+        self.tree = tree
+        self._rules: dict[Charged, Rules] = {}
+
+    def of(self, who: Charged) -> Rules:
+        rules = self._rules.get(who)
+        if rules is None:
+            rules = self._rules[who] = self._make(who)
+        return rules
+
+    def _make(self, who: Charged) -> Rules:
+        tree, account, user = self.tree, who.account, who.user
+        qos = tree.qos.get(who.qos)
+        by_qos = {} if qos is None else qos.max_tres_per_job
+        by_association = tree.max_tres_per_job(account, user)
+        path = tree.path(account)
+        groups = [(tree.accounts[name].limits, Holder("account", name), name) for name in path]
+        association = tree.association(account, user)
+        if association is not None:
+            groups.insert(0, (association.limits, Holder("user", account, user), f"{user} in {account}"))
+        wall_s = tree.user_limit(account, user, lambda limits: limits.max_wall_s)
+        max_jobs = tree.user_limit(account, user, lambda limits: limits.max_jobs)
+        if qos is not None and qos.max_jobs_per_user is not None:
+            max_jobs = None
+        return Rules(
+            qos=qos,
+            job_by_qos=by_qos,
+            job_by_association={k: v for k, v in by_association.items() if k not in by_qos},
+            wall_s=wall_s if qos is None or qos.max_wall_s is None else qos.max_wall_s,
+            max_jobs=max_jobs,
+            groups=tuple(item for item in groups if item[0].group_tres or item[0].group_jobs is not None),
+            borrows=tree.lends_less or any(tree.accounts[name].borrow_limit for name in path),
+        )
+
+
 class Limits:
     """`capacity`: what the whole cluster has, for what may be borrowed. Keeps `ledger` up to date."""
 
-    def __init__(self, tree: AccountTree, ledger: Ledger, capacity: Tres) -> None:
-        self.tree = tree
+    def __init__(self, book: RuleBook, ledger: Ledger, capacity: Tres) -> None:
+        self.book = book
+        self.tree = book.tree
         self.ledger = ledger
         self.capacity = capacity
         #: What each account keeps back for itself and those below; made when first asked for.
@@ -152,33 +209,12 @@ class Limits:
 
     def hit(self, who: Charged, asked: Tres, time_limit_s: float) -> Hit | None:
         """The first limit that one more job with `asked` would break."""
-        qos = self.tree.qos.get(who.qos)
+        rules = self.book.of(who)
         return (
-            self.job_hit(who, asked, time_limit_s)
-            or (self._qos_hit(qos, who, asked) if qos is not None else None)
-            or self._account_hit(who, asked, qos)
+            _job_hit(rules, who, asked, time_limit_s)
+            or (self._qos_hit(rules.qos, who, asked) if rules.qos is not None else None)
+            or self._account_hit(rules, who, asked)
         )
-
-    def job_hit(self, who: Charged, asked: Tres, time_limit_s: float) -> Hit | None:
-        """Limits on the job by itself: it waits until they are changed, whatever else runs."""
-        qos = self.tree.qos.get(who.qos)
-        most = {} if qos is None else qos.max_tres_per_job
-        name = _first_over(asked, most)
-        if name is not None:
-            return _hit(_QOS_JOB, name, f"QOS {who.qos}", most[name], 0, asked, "a job")
-        association = self.tree.max_tres_per_job(who.account, who.user)
-        most = {name: amount for name, amount in association.items() if name not in most}
-        name = _first_over(asked, most)
-        if name is not None:
-            return _hit(_ASSOC_JOB, name, who.account, most[name], 0, asked, "a job")
-        if qos is not None and qos.max_wall_s is not None:
-            if not 0 < time_limit_s <= qos.max_wall_s:
-                return Hit(Reason.QOS_MAX_WALL, f"QOS {who.qos}: at most {qos.max_wall_s:g} s a job")
-            return None
-        wall_s = self.tree.user_limit(who.account, who.user, lambda limits: limits.max_wall_s)
-        if wall_s is not None and not 0 < time_limit_s <= wall_s:
-            return Hit(Reason.ASSOC_MAX_WALL, f"{who.account}: at most {wall_s:g} s a job")
-        return None
 
     def _qos_hit(self, qos: Qos, who: Charged, asked: Tres) -> Hit | None:
         mine = self.ledger.of("qos user", who.qos, who.user)
@@ -189,29 +225,25 @@ class Limits:
         if qos.group_jobs is not None and all_.jobs >= qos.group_jobs:
             detail = f"QOS {qos.name}: {all_.jobs} jobs run, at most {qos.group_jobs}"
             return Hit(Reason.QOS_GRP_JOBS, detail)
-        for words, most, use, whose in (
-            (_QOS_USER, qos.max_tres_per_user, mine, f"of {who.user}"),
-            (_QOS_GROUP, qos.group_tres, all_, ""),
-        ):
-            name = _first_over(asked, most, use.tres)
-            if name is not None:
-                return _hit(words, name, f"QOS {qos.name}", most[name], use.tres.get(name, 0), asked, whose)
+        name = _first_over(asked, qos.max_tres_per_user, mine.tres)
+        if name is not None:
+            most, used = qos.max_tres_per_user[name], mine.tres.get(name, 0)
+            return _hit(_QOS_USER, name, f"QOS {qos.name}", most, used, asked, f"of {who.user}")
+        name = _first_over(asked, qos.group_tres, all_.tres)
+        if name is not None:
+            most, used = qos.group_tres[name], all_.tres.get(name, 0)
+            return _hit(_QOS_GROUP, name, f"QOS {qos.name}", most, used, asked)
         return None
 
-    def _account_hit(self, who: Charged, asked: Tres, qos: Qos | None) -> Hit | None:
-        tree, ledger = self.tree, self.ledger
-        mine = ledger.of("user", who.account, who.user)
-        if qos is None or qos.max_jobs_per_user is None:
-            most = tree.user_limit(who.account, who.user, lambda limits: limits.max_jobs)
-            if most is not None and mine.jobs >= most:
-                detail = f"{who.account}: {mine.jobs} jobs of {who.user} run, at most {most}"
+    def _account_hit(self, rules: Rules, who: Charged, asked: Tres) -> Hit | None:
+        uses = self.ledger.uses
+        if rules.max_jobs is not None:
+            running = self.ledger.of("user", who.account, who.user).jobs
+            if running >= rules.max_jobs:
+                detail = f"{who.account}: {running} jobs of {who.user} run, at most {rules.max_jobs}"
                 return Hit(Reason.ASSOC_MAX_JOBS, detail)
-        association = tree.association(who.account, who.user)
-        holders = [(tree.accounts[name], ledger.of("account", name), name) for name in tree.path(who.account)]
-        items = [(account.limits, use, name) for account, use, name in holders]
-        if association is not None:
-            items.insert(0, (association.limits, mine, f"{who.user} in {who.account}"))
-        for limits, use, label in items:
+        for limits, holder, label in rules.groups:
+            use = uses.get(holder, _NOTHING)
             if limits.group_jobs is not None and use.jobs >= limits.group_jobs:
                 return Hit(
                     Reason.ASSOC_GRP_JOBS, f"{label}: {use.jobs} jobs run, at most {limits.group_jobs}"
@@ -220,10 +252,11 @@ class Limits:
             if name is not None:
                 used = use.tres.get(name, 0)
                 return _hit(_ASSOC_GROUP, name, label, limits.group_tres[name], used, asked)
-        for name, amount in asked.items():
-            hit = self._borrowing_hit(who.account, name, amount) if amount else None
-            if hit is not None:
-                return hit
+        if rules.borrows:
+            for name, amount in asked.items():
+                hit = self._borrowing_hit(who.account, name, amount) if amount else None
+                if hit is not None:
+                    return hit
         return None
 
     def _borrowing_hit(self, account: str, name: str, amount: int) -> Hit | None:
@@ -272,6 +305,21 @@ class Limits:
         return found
 
 
+def _job_hit(rules: Rules, who: Charged, asked: Tres, time_limit_s: float) -> Hit | None:
+    """Limits on the job by itself: it waits until they are changed, whatever else runs."""
+    name = _first_over(asked, rules.job_by_qos)
+    if name is not None:
+        return _hit(_QOS_JOB, name, f"QOS {who.qos}", rules.job_by_qos[name], 0, asked)
+    name = _first_over(asked, rules.job_by_association)
+    if name is not None:
+        return _hit(_ASSOC_JOB, name, who.account, rules.job_by_association[name], 0, asked)
+    if rules.wall_s is None or 0 < time_limit_s <= rules.wall_s:
+        return None
+    if rules.qos is not None and rules.qos.max_wall_s is not None:
+        return Hit(Reason.QOS_MAX_WALL, f"QOS {who.qos}: at most {rules.wall_s:g} s a job")
+    return Hit(Reason.ASSOC_MAX_WALL, f"{who.account}: at most {rules.wall_s:g} s a job")
+
+
 def least_tres(request: ResourceRequest, partition: Partition) -> dict[str, int]:
     """What a job takes at least. Whole nodes may come to more."""
     bounds = bounds_of(request, partition)
@@ -315,10 +363,8 @@ def _first_over(asked: Tres, most: Tres, used: Tres | None = None) -> str | None
 
 def _hit(words: _Words, name: str, label: str, most: int, used: int, asked: Tres, whose: str = "") -> Hit:
     of_whom = f" {whose}" if whose else ""
-    detail = (
-        f"{label}: {_text(name, used)} in use{of_whom}, {_text(name, asked[name])} asked, "
-        f"at most {tres.format_amount(name, most)}"
-    )
+    in_use = "" if words in (_QOS_JOB, _ASSOC_JOB) else f"{_text(name, used)} in use{of_whom}, "
+    detail = f"{label}: {in_use}{_text(name, asked[name])} asked, at most {tres.format_amount(name, most)}"
     return Hit(words[_kind(name)], detail)
 
 

@@ -414,7 +414,7 @@ def _saturated(order: str, seed: int, *, cpus: int = 4) -> dict[tuple[str, str],
     assert refused is None
     held = {(account, user): 0.0 for user, (account, _) in of.items()}
     for user in of:
-        cluster.submit(user_name=user, name="many", array_tasks=tuple(range(700)))
+        cluster.submit(user_name=user, name="many", array_tasks=tuple(range(175 * cpus)))
     samples = 5 * 60
     for _ in range(samples):
         cluster.run(60)

@@ -87,6 +87,8 @@ def test_parents_that_are_not_there_or_go_round() -> None:
     assert wrong(Account("a", "b")) == ["a: no such parent account b"]
     lines = wrong(Account("a", "b"), Account("b", "a"))
     assert lines == ["a: would be its own parent (parent b)", "b: would be its own parent (parent a)"]
+    assert wrong(Account("root", "root")) == ["root: has no parent"]
+    assert "root: has no parent" in wrong(Account("root", "a"), Account("a"))
 
 
 def test_names_amounts_and_qos() -> None:

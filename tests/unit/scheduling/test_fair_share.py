@@ -12,7 +12,7 @@ from minislurm.domain.accounts import Account, AccountTree, AccountUser, Associa
 from minislurm.domain.configuration import SchedulerSection
 from minislurm.scheduling.accounts import AccountsPass, AccountsSnapshot
 from minislurm.scheduling.cycle import schedule
-from minislurm.scheduling.fair_share import FairOrder, Usage, entitlements, fair_tree
+from minislurm.scheduling.fair_share import FairOrder, History, Usage, entitlements, fair_tree
 from minislurm.scheduling.limits import Charged, Ledger
 from minislurm.scheduling.model import Snapshot
 from tests.builders import a_request
@@ -135,7 +135,8 @@ def test_the_past_counts_as_what_ran_on_average() -> None:
 
 def with_accounts(snapshot: Snapshot, tree: AccountTree, **changes: object) -> Snapshot:
     ledger = Ledger(tree)
-    accounts = AccountsSnapshot(tree, ledger, {}, {"cpu": sum(node.cpus for node in snapshot.nodes)})
+    capacity = {"cpu": sum(node.cpus for node in snapshot.nodes)}
+    accounts = AccountsSnapshot(tree, ledger, History(tree, {}, CPU), capacity)
     return replace(snapshot, accounts=replace(accounts, **changes))  # type: ignore[arg-type]
 
 
@@ -212,7 +213,7 @@ def test_factors_of_the_priority() -> None:
         [Qos("low", priority=10), Qos("high", priority=100)],
     )
     usage: Usage = {("a", "ann"): {"cpu": 5.0}}
-    accounts = AccountsSnapshot(tree, Ledger(tree), usage, {}, billing_weights=CPU)
+    accounts = AccountsSnapshot(tree, Ledger(tree), History(tree, usage, CPU), {})
     settings = SchedulerSection(
         priority_weight_fair_share=1000, priority_weight_qos=100, priority_weight_association=10
     )

@@ -16,7 +16,7 @@ from minislurm.domain.accounts import (
     Qos,
 )
 from minislurm.domain.tres import Tres
-from minislurm.scheduling.limits import Charged, Holder, Ledger, Limits
+from minislurm.scheduling.limits import Charged, Holder, Ledger, Limits, RuleBook
 
 DAY_S = 86400.0
 
@@ -29,7 +29,7 @@ def some_limits(*accounts: Account, qos: tuple[Qos, ...] = (), capacity: Tres | 
     """A user "ann" in each account."""
     associations = [Association(a.name, "ann") for a in accounts]
     tree = AccountTree(accounts, [AccountUser("ann", accounts[0].name)], associations, qos)
-    return Limits(tree, Ledger(tree), capacity or {})
+    return Limits(RuleBook(tree), Ledger(tree), capacity or {})
 
 
 def ann(account: str, qos: str = "normal", user: str = "ann") -> Charged:

@@ -70,6 +70,8 @@ class AccountsState:
     #: Usage records that differ from the stored snapshot, and whether the tree does.
     touched_usage: set[UserKey] = field(default_factory=set)
     touched_tree: bool = False
+    #: Nodes are as they were when `limits.capacity` was worked out.
+    capacity_is_known: bool = False
     #: What passes were last shown of the usage, and when it was worked out.
     _history: tuple[float, History | None] = (0.0, None)
 
@@ -108,7 +110,13 @@ class AccountsState:
             self.limits.charge(charged_of(job), tres.as_dict(job.allocated_tres))
 
     def measure(self, nodes: Iterable[Node]) -> None:
-        """What the cluster has: the nodes that are up and not drained."""
+        """What the cluster has, if that may have changed: the nodes that are up and not drained.
+
+        When it is asked for and not at each change: ten thousand nodes register one by one.
+        """
+        if self.capacity_is_known:
+            return
+        self.capacity_is_known = True
         total: dict[str, int] = {}
         for node in nodes:
             if node.state is not NodeState.UP or node.drained:
@@ -166,10 +174,11 @@ class AccountsState:
                 self.touched_usage.add(key)
         self.recount(active)
 
-    def snapshot(self, now: float) -> AccountsSnapshot | None:
+    def snapshot(self, now: float, nodes: Iterable[Node]) -> AccountsSnapshot | None:
         """As a pass sees it; None while no account was ever added."""
         if self.tree.is_empty:
             return None
+        self.measure(nodes)
         return AccountsSnapshot(
             tree=self.tree,
             ledger=self.limits.ledger.copy(),
@@ -237,7 +246,7 @@ def refuse_job(accounts: AccountsState, job: Job, asked: tres.Tres) -> Refusal |
     if reason is None:
         qos = accounts.tree.qos.get(job.spec.qos)
         if qos is not None and qos.denies:
-            alone = Limits(accounts.limits.book, Ledger(accounts.tree), accounts.limits.capacity)
+            alone = Limits(accounts.limits.book, Ledger(accounts.tree), {})
             hit = alone.hit(charged_of(job), asked, job.time_limit_s)
             reason = hit.reason if hit is not None else None
     if reason is None:
@@ -287,6 +296,7 @@ def placement_hit(
     """A plan's placement is asked again when it comes: others may have started meanwhile."""
     if not accounts.limits_are_enforced:
         return None
+    accounts.measure(nodes.values())
     asked = tres.as_dict(tres.tres_of_allocation(allocation, nodes))
     return accounts.limits.hit(charged_of(job), asked, job.time_limit_s)
 

@@ -384,7 +384,7 @@ def _register(state: ClusterState, event: NodeRegistered) -> None:
         run.key for run in event.runs if not run.clean and not is_current(state, node, run.job_id, run.run)
     )
     state.touched.nodes.add(node.name)
-    state.accounts.measure(state.nodes.values())
+    state.accounts.capacity_is_known = False
 
 
 def is_current(state: ClusterState, node: Node, job_id: JobId, run: RunNumber) -> bool:
@@ -401,4 +401,4 @@ def _change_node(state: ClusterState, event: NodeChanged) -> None:
     node.reason_time = event.reason_time
     node.reason_user_id = event.reason_user_id
     state.touched.nodes.add(node.name)
-    state.accounts.measure(state.nodes.values())
+    state.accounts.capacity_is_known = False

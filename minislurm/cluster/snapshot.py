@@ -35,7 +35,7 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
         ],
         topology=state.topology,
         settings=state.configuration.scheduler,
-        accounts=state.accounts.snapshot(now),
+        accounts=state.accounts.snapshot(now, state.nodes.values()),
     )
 
 

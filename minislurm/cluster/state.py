@@ -139,7 +139,7 @@ class ClusterState:
         self.partitions_of_node = {name: tuple(names) for name, names in by_node.items()}
         self.next_job_id = max(self.next_job_id, JobId(configuration.limits.first_job_id))
         self.accounts.settings = configuration.accounts
-        self.accounts.measure(self.nodes.values())
+        self.accounts.capacity_is_known = False
 
     def _declare(self, name: NodeName, spec: NodeSpec) -> None:
         node = self.nodes.get(name)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from minislurm.cluster import accounts
-from minislurm.cluster.accounts import refuse_job, with_account
+from minislurm.cluster.accounts import longest_s, refuse_job, with_account
 from minislurm.cluster.events import Event, JobSubmitted
 from minislurm.cluster.messages import Caller, SubmitJob
 from minislurm.cluster.state import ClusterState
@@ -156,8 +155,8 @@ def record_of(state: ClusterState, spec: JobSpec, partition: Partition, now: flo
     limit = spec.time_limit_s
     if limit is None:
         limit = partition.default_time_s if partition.default_time_s is not None else partition.max_time_s
-        longest_s = accounts.longest_s(state.accounts, spec)
-        limit = limit if longest_s is None else min(limit or longest_s, longest_s)
+        longest = longest_s(state.accounts, spec)
+        limit = limit if longest is None else min(limit or longest, longest)
     job_id = state.next_job_id
     # A job that nobody knows yet counts as satisfied, even if it is to be this one.
     dependencies = tuple(clause for clause in spec.dependencies if clause.job_id != job_id)

@@ -116,6 +116,13 @@ def test_the_dominant_resource_counts() -> None:
     assert fair.key("b", "cat") < fair.key("a", "ann"), "b has nothing at all"
 
 
+def test_other_resources_do_not_add_to_the_dominant_one() -> None:
+    fair = FairOrder(TREE, {}, {}, {"cpu": 100, "gres/gpu": 4}, 0.0)
+    fair.started("a", "ann", {"cpu": 40, "gres/gpu": 1})
+    fair.started("a", "bob", {"gres/gpu": 2})
+    assert fair.key("a", "ann") < fair.key("a", "bob")
+
+
 def test_weights_count() -> None:
     fair = FairOrder(TREE, {("a", "ann"): {"cpu": 30}, ("b", "cat"): {"cpu": 20}}, {}, {"cpu": 100}, 0.0)
     assert fair.key("a", "bob") < fair.key("b", "dan"), "15 for each unit of weight, against 20"
@@ -158,6 +165,22 @@ def test_shares_are_looked_at_again_as_jobs_start() -> None:
         replace(jobs, partition=a_partition(nodes)) for jobs in snapshot.classes
     ]), TREE))  # fmt: skip
     assert len([job for job in started(first_come) if job < 100]) == 12, "by priority the first come first"
+
+
+def test_another_class_of_the_same_user_moves_back_as_well() -> None:
+    nodes = some_nodes(1, cpus=2)
+    partition = a_partition(nodes, order="fair")
+    equal = a_tree({"a": ("root", 1), "b": ("root", 1)}, {"ann": ("a", 1), "cat": ("b", 1)})
+    taken = with_accounts(
+        a_snapshot(
+            nodes,
+            a_class(partition, 1, account="a", user_name="ann"),
+            a_class(partition, 2, account="a", user_name="ann", minutes=20),
+            a_class(partition, 3, account="b", user_name="cat"),
+        ),
+        equal,
+    )
+    assert started(schedule(taken)) == [1, 3]
 
 
 def test_an_array_gives_way_too() -> None:

@@ -157,6 +157,19 @@ def test_a_guarantee_of_an_account_above_covers_what_is_borrowed_inside() -> Non
     assert reason(limits, ann("p1"), {"gres/gpu": 2}) == "", "what it kept is there"
 
 
+def test_who_is_within_its_guarantee_does_not_wait_for_what_others_keep() -> None:
+    """c has borrowed three of a's; a takes what is idle, and who is short later reclaims it from c."""
+    limits = some_limits(
+        Account("a", guarantee={"gres/gpu": 4}),
+        Account("b", guarantee={"gres/gpu": 4}, lend_limit={"gres/gpu": 0}),
+        Account("c"),
+        capacity=GPU8,
+    )
+    limits.charge(ann("c"), {"gres/gpu": 3})
+    assert reason(limits, ann("a"), {"gres/gpu": 4}) == ""
+    assert reason(limits, ann("c"), {"gres/gpu": 2}) == "AssocGrpGRES"
+
+
 NAMES = ("a", "b", "c", "d")
 PARENTS = {"a": "root", "b": "root", "c": "a", "d": "a"}
 small = st.integers(0, 4)

@@ -7,8 +7,8 @@ placement becomes a fact.
 Borrowing. An account may go beyond its guarantee up to its borrow limit, as far as what the others keep back
 stays free: of its guarantee each account keeps what its lend limit does not lend, less what it uses itself.
 On the way up from the job's account this is summed up (`kept`); at an account whose own guarantee covers it,
-it is settled, and nothing above has to be asked but the limits themselves: whoever is then short reclaims it from
-those who borrow.
+it is settled, and nothing above has to be asked but the limits themselves: whoever is then short reclaims it
+from those who borrow.
 """
 
 from __future__ import annotations

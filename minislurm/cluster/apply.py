@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from minislurm.cluster.events import (
+    AccountsChanged,
     ClusterConfigured,
     DependencySettled,
     Event,
@@ -42,11 +43,14 @@ from minislurm.domain.job import EndCause, Job
 from minislurm.domain.node import Node
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import JobState, NodeState, Reason
+from minislurm.domain.tres import tres_of_allocation
 
 
 def apply(state: ClusterState, event: Event) -> None:
     match event:
         case ClusterConfigured():
+            # What was used until now was used under the settings of until now.
+            state.accounts.settle_all(event.time)
             state.configure(configuration_file.from_json(event.configuration))
             state.configuration_text = event.configuration
         case JobSubmitted():
@@ -110,6 +114,9 @@ def apply(state: ClusterState, event: Event) -> None:
         case PartitionChanged():
             state.partition_states[event.name] = event.state
             state.kept.partitions.pop(event.name, None)
+        case AccountsChanged():
+            state.change_accounts(event.changes)
+            _remember(state, RequestRecord(event.request_id, event.time))
         case JobsPurged():
             for job_id in event.job_ids:
                 _forget(state, job_id)
@@ -204,6 +211,7 @@ def _back_to_pending(job: Job, now: float, cause: str, hold: bool) -> None:
     job.eligible_time = 0.0
     job.start_time = job.end_time = 0.0
     job.allocation = ()
+    job.allocated_tres = ()
     job.prepared_nodes = ()
     job.end_cause = job.end_state = job.cancelled_by = None
     job.exit_code = job.exit_signal = 0
@@ -301,6 +309,8 @@ def _place(state: ClusterState, event: RunPlaced) -> None:
         node.memory_used_mib += part.memory_mib
         node.jobs.add(job.id)
         state.touch_node(node.name)
+    job.allocated_tres = tres_of_allocation(event.allocation, state.nodes)
+    state.accounts.started(job, event.time)
     state.index_job(job)
 
 
@@ -348,6 +358,7 @@ def _end_run(state: ClusterState, event: RunEnded) -> None:
     job = _changing(state, event.job_id)
     assert not job.open_nodes
     assert job.end_state is not None
+    state.accounts.ended(job, event.time)
     for step in job.steps.values():
         if step.state is JobState.RUNNING:
             step.state, step.end_time, step.open_nodes = JobState.CANCELLED, event.time, ()
@@ -392,6 +403,7 @@ def _register(state: ClusterState, event: NodeRegistered) -> None:
         run.key for run in event.runs if not run.clean and not is_current(state, node, run.job_id, run.run)
     )
     state.touch_node(node.name)
+    state.accounts.capacity_is_known = False
 
 
 def is_current(state: ClusterState, node: Node, job_id: JobId, run: RunNumber) -> bool:
@@ -408,3 +420,4 @@ def _change_node(state: ClusterState, event: NodeChanged) -> None:
     node.reason_time = event.reason_time
     node.reason_user_id = event.reason_user_id
     state.touch_node(node.name)
+    state.accounts.capacity_is_known = False

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 
+from minislurm.cluster.accounts import charged_of, jobs_in
 from minislurm.cluster.queue import class_key
 from minislurm.cluster.snapshot import availability, run_of
 from minislurm.cluster.state import ClusterState
+from minislurm.domain import tres
+from minislurm.domain.account_check import problems
 from minislurm.domain.ids import NodeName
 from minislurm.domain.job import Job
 from minislurm.domain.states import JobState
+from minislurm.scheduling.limits import Charged, Ledger
 
 
 def check(state: ClusterState) -> None:
@@ -21,6 +25,7 @@ def check(state: ClusterState) -> None:
     _check_indexes(state)
     _check_kept(state)
     _check_claims(state)
+    _check_accounts(state)
 
 
 def _check_job(state: ClusterState, job: Job) -> None:
@@ -101,7 +106,7 @@ def _check_queue(state: ClusterState) -> None:
         assert queued.array_rests == rests, "array rests of a class differ"
         for eligible_time, job_id in queued.members:
             job = state.jobs[job_id]
-            assert class_key(job) == key, f"{job_id}: in the wrong class"
+            assert class_key(job, state.queue.by_account) == key, f"{job_id}: in the wrong class"
             assert job.eligible_time == eligible_time
             listed += 1
     assert listed == len(eligible), "a job queued twice"
@@ -116,6 +121,23 @@ def _check_kept(state: ClusterState) -> None:
         if queued.view is not None and not queued.array_rests:
             members = [(job.eligible_time, job.job_id) for job in queued.view.jobs]
             assert (queued.view.request, members) == (key.request, queued.members), "a class has changed"
+
+
+def _check_accounts(state: ClusterState) -> None:
+    accounts = state.accounts
+    submitted: Counter[Charged] = Counter()
+    ledger = Ledger(accounts.tree)
+    for job in state.jobs.values():
+        submitted[charged_of(job)] += jobs_in(job)
+        if job.state.holds_nodes:
+            ledger.charge(charged_of(job), tres.as_dict(job.allocated_tres))
+    assert +submitted == accounts.submitted, "numbers of submitted jobs differ"
+    assert ledger.uses == accounts.limits.ledger.uses, "what runs by account differs"
+    assert state.queue.by_account is not accounts.tree.is_empty, "classes of the queue"
+    for key in ledger.uses:
+        assert key.kind != "user" or (key.name, key.user) in accounts.usage, f"{key}: runs without usage"
+    found = next(problems(accounts.tree), "")
+    assert not found, f"accounts: {found}"
 
 
 def _check_indexes(state: ClusterState) -> None:

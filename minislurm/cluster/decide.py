@@ -6,6 +6,7 @@ from minislurm.cluster import follow, last_starts, node_messages, requests, rese
 from minislurm.cluster.events import ClusterConfigured, Event, JobsPurged, RequestsForgotten
 from minislurm.cluster.messages import (
     CancelJob,
+    ChangeAccounts,
     Configure,
     CreateReservation,
     CreateStep,
@@ -75,6 +76,8 @@ def decide(state: ClusterState, message: Message, now: float) -> list[Event] | R
             return requests.decide_update_node(state, message, now)
         case UpdatePartition():
             return requests.decide_update_partition(state, message, now)
+        case ChangeAccounts():
+            return requests.decide_change_accounts(state, message, now)
         case RememberRequest():
             return requests.decide_remember(state, message, now)
         case RegisterNode():

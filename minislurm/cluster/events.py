@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from minislurm.domain.accounts import AccountChanges
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import Dependency, EndCause, Job, Step
 from minislurm.domain.node import NodeFacts
@@ -285,6 +286,15 @@ class NodeWeightChanged:
     weight: int
 
 
+@dataclass(frozen=True, slots=True)
+class AccountsChanged:
+    """Records of the account tree as they are now, and those that are gone."""
+
+    time: float
+    changes: AccountChanges = AccountChanges()
+    request_id: str = ""
+
+
 Event = (
     ClusterConfigured
     | JobSubmitted
@@ -313,4 +323,5 @@ Event = (
     | ReservationChanged
     | ReservationEnded
     | NodeWeightChanged
+    | AccountsChanged
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from minislurm.domain.accounts import AccountChanges
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import JobSpec
 from minislurm.domain.node import NodeFacts
@@ -285,6 +286,16 @@ class PurgeDue:
     """Forget jobs that ended long enough ago, and old request ids."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeAccounts:
+    """`version`: that of the tree that the changes were made from (`AccountsState.version`)."""
+
+    changes: AccountChanges
+    version: int
+    caller: Caller
+    request_id: str = ""
+
+
 Message = (
     Configure
     | SubmitJob
@@ -317,6 +328,7 @@ Message = (
     | CreateReservation
     | UpdateReservation
     | DeleteReservation
+    | ChangeAccounts
     | PurgeDue
 )
 Timer = (

@@ -21,15 +21,17 @@ class ClassKey:
     nice: int
     priority: int | None
     avoided_nodes: tuple[NodeName, ...]
-    #: The user matters where nodes may belong to a user or a reservation; name and account to the latter.
+    #: The user matters where nodes may belong to one; the rest to reservations and accounts.
     user_id: int = 0
     user_name: str = ""
     account: str = ""
+    qos: str = ""
 
 
-def class_key(job: Job) -> ClassKey:
+def class_key(job: Job, by_account: bool = False) -> ClassKey:
     spec = job.spec
-    reserved = bool(job.request.reservation)
+    # As long as no account was ever added, equal jobs of a user are one class whatever they are charged to.
+    named = by_account or bool(job.request.reservation)
     return ClassKey(
         job.request,
         job.partition,
@@ -38,8 +40,9 @@ def class_key(job: Job) -> ClassKey:
         job.priority,
         job.avoided_nodes,
         spec.user_id,
-        spec.user_name if reserved else "",
-        spec.account if reserved else "",
+        spec.user_name if named else "",
+        spec.account if named else "",
+        spec.qos if by_account else "",
     )
 
 
@@ -61,6 +64,8 @@ class PendingQueue:
     #: Where each job stands.
     places: dict[JobId, tuple[ClassKey, float]] = field(default_factory=dict)
     next_number: int = field(default=1, compare=False)
+    #: There are accounts: whose a job is decides about it.
+    by_account: bool = False
 
     def __contains__(self, job_id: object) -> bool:
         return job_id in self.places
@@ -70,7 +75,7 @@ class PendingQueue:
 
     def add(self, job: Job) -> None:
         self.discard(job.id)
-        key = class_key(job)
+        key = class_key(job, self.by_account)
         self.places[job.id] = (key, job.eligible_time)
         queued = self.classes.get(key)
         if queued is None:

@@ -16,6 +16,7 @@ from minislurm.cluster.effects import (
     StartRun,
 )
 from minislurm.cluster.events import (
+    AccountsChanged,
     DependencySettled,
     Event,
     JobEligible,
@@ -91,6 +92,8 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
             return [ForgetRun(event.node, JobId(int(job_id)), RunNumber(int(run))), Schedule()]
         case ReservationChanged():
             return [Schedule(), *reservation_timers(event.reservation)]
+        case AccountsChanged():
+            return [Schedule()]
         case PartitionChanged() | ReservationEnded() | NodeWeightChanged():
             return [Schedule()]
         case _:

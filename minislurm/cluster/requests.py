@@ -8,8 +8,10 @@ from copy import copy
 from dataclasses import replace
 
 from minislurm.cluster import dependencies, reservations
+from minislurm.cluster.accounts import refuse_changes
 from minislurm.cluster.ending import end_run
 from minislurm.cluster.events import (
+    AccountsChanged,
     Event,
     JobRequeued,
     JobSignalled,
@@ -24,6 +26,7 @@ from minislurm.cluster.events import (
 from minislurm.cluster.messages import (
     Caller,
     CancelJob,
+    ChangeAccounts,
     EndAllocation,
     HoldJob,
     ReleaseJob,
@@ -462,6 +465,19 @@ def decide_update_partition(state: ClusterState, message: UpdatePartition, now: 
     if message.name not in state.partitions:
         return Refusal(RefusalCode.INVALID_PARTITION)
     return [PartitionChanged(now, message.name, message.state)]
+
+
+def decide_change_accounts(state: ClusterState, message: ChangeAccounts, now: float) -> Answer:
+    if message.request_id and message.request_id in state.requests:
+        return []
+    if not message.caller.is_operator:
+        return Refusal(RefusalCode.ACCESS)
+    if message.version != state.accounts.version:
+        return Refusal(RefusalCode.ACCOUNTS_CHANGED)
+    if message.changes.is_empty:
+        return []
+    refusal = refuse_changes(state.accounts, message.changes, state.jobs.values())
+    return refusal or [AccountsChanged(now, message.changes, message.request_id)]
 
 
 def decide_remember(state: ClusterState, message: RememberRequest, now: float) -> Answer:

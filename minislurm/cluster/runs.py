@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from minislurm.cluster import licenses, reservations
+from minislurm.cluster.accounts import placement_hit
 from minislurm.cluster.eligibility import latest_start
 from minislurm.cluster.ending import end_run
 from minislurm.cluster.events import (
@@ -61,6 +62,7 @@ def decide_placement(state: ClusterState, message: PlacementProposed, now: float
         and reservations.may_run(state, job, names, now)
         and licenses.has_licenses(state, job)
         and licenses.may_share(state, job, names)
+        and placement_hit(state.accounts, job, placement.allocation, state.nodes) is None
     ):
         return Refusal(RefusalCode.TRY_LATER, job_id=placement.job_id)
     run = RunNumber(job.run + 1)

@@ -44,6 +44,7 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
         settings=state.configuration.scheduler,
         reservations=tuple(_reserved(r) for r in sorted(state.reservations.values(), key=_by_start)),
         licenses=free_licenses(state),
+        accounts=state.accounts.snapshot(now, state.nodes.values()),
     )
 
 
@@ -133,11 +134,12 @@ def _class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestCla
         nice=key.nice,
         fixed_priority=key.priority,
         avoided_nodes=key.avoided_nodes,
-        jobs=_Members(list(queued.members), arrays),
-        key=queued.number,
+        account=key.account,
         user_id=key.user_id,
         user_name=key.user_name,
-        account=key.account,
+        qos=key.qos,
+        jobs=_Members(list(queued.members), arrays),
+        key=queued.number,
     )
 
 

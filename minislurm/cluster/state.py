@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from minislurm.cluster.accounts import AccountsState
 from minislurm.cluster.queue import PendingQueue
+from minislurm.domain.accounts import AccountChanges
 from minislurm.domain.configuration import Configuration, Partition
 from minislurm.domain.ids import JobId, NodeName, StepId
 from minislurm.domain.job import Dependency, DependencyKind, Job
@@ -75,6 +77,7 @@ class ClusterState:
     requests: dict[str, RequestRecord] = field(default_factory=dict)
     reservations: dict[str, Reservation] = field(default_factory=dict)
     next_job_id: JobId = JobId(1)
+    accounts: AccountsState = field(default_factory=AccountsState)
 
     # Derived.
     topology: Topology = field(default_factory=Topology)
@@ -163,6 +166,8 @@ class ClusterState:
                 by_node[name].append(partition.name)
         self.partitions_of_node = {name: tuple(names) for name, names in by_node.items()}
         self.next_job_id = max(self.next_job_id, JobId(configuration.limits.first_job_id))
+        self.accounts.settings = configuration.accounts
+        self.accounts.capacity_is_known = False
 
     def place_nodes(self) -> None:
         """The topology, from the configuration and from what nodes have reported."""
@@ -181,6 +186,7 @@ class ClusterState:
 
     def index_job(self, job: Job) -> None:
         """Takes a record into every index it belongs to."""
+        self.accounts.count(job, 1)
         if self.is_eligible(job):
             self.queue.add(job)
         if job.state.holds_nodes:
@@ -202,6 +208,7 @@ class ClusterState:
 
     def unindex_job(self, job: Job) -> None:
         """Takes it out again, before a change or before it is forgotten."""
+        self.accounts.count(job, -1)
         self.queue.discard(job.id)
         if job.id in self.active:
             self.active.discard(job.id)
@@ -225,6 +232,14 @@ class ClusterState:
             else:
                 self.licenses_used.pop(license.name, None)
 
+    def change_accounts(self, changes: AccountChanges) -> None:
+        self.accounts.change(changes, (self.jobs[job_id] for job_id in self.active))
+        if self.queue.by_account is self.accounts.tree.is_empty:
+            # From now on it matters whose a job is: the classes are other ones.
+            self.queue.by_account = not self.accounts.tree.is_empty
+            for job_id in list(self.queue.places):
+                self.queue.add(self.jobs[job_id])
+
     def count_blobs(self, job: Job, change: int) -> None:
         for name in (job.spec.script_hash, job.spec.environment_hash):
             if name:
@@ -237,5 +252,7 @@ class ClusterState:
         for job in jobs:
             self.jobs[job.id] = job
             self.count_blobs(job, 1)
+        self.queue.by_account = not self.accounts.tree.is_empty
         for job in sorted(self.jobs.values(), key=lambda j: j.end_time):
             self.index_job(job)
+        self.accounts.recount(self.jobs[job_id] for job_id in self.active)

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from minislurm.cluster import licenses, reservations
+from minislurm.cluster.accounts import longest_s, refuse_job, with_account
 from minislurm.cluster.events import Event, JobSubmitted
 from minislurm.cluster.messages import Caller, SubmitJob
 from minislurm.cluster.state import ClusterState
@@ -17,6 +18,7 @@ from minislurm.domain.job import Job, JobSpec
 from minislurm.domain.node import Node
 from minislurm.domain.resources import ResourceRequest
 from minislurm.domain.states import PartitionState, Reason
+from minislurm.scheduling.limits import least_tres
 
 
 def decide_submission(state: ClusterState, message: SubmitJob, now: float) -> list[Event] | Refusal:
@@ -30,9 +32,13 @@ def decide_submission(state: ClusterState, message: SubmitJob, now: float) -> li
     refusal = _refuse(state, spec, partition, message.caller) or _refuse_times(spec, now)
     if refusal is not None:
         return refusal
-    spec = with_defaults(state, spec, partition)
-    job = record_of(state, spec, partition, now)
-    refusal = reservations.refuse_use(state, job, partition.nodes)
+    charged = with_account(state.accounts, spec)
+    if isinstance(charged, Refusal):
+        return charged
+    job = record_of(state, with_defaults(state, charged, partition), partition, now)
+    refusal = reservations.refuse_use(state, job, partition.nodes) or refuse_job(
+        state.accounts, job, least_tres(job.request, partition)
+    )
     return refusal or [JobSubmitted(now, job, message.request_id)]
 
 
@@ -179,6 +185,8 @@ def record_of(state: ClusterState, spec: JobSpec, partition: Partition, now: flo
     limit = spec.time_limit_s
     if limit is None:
         limit = partition.default_time_s if partition.default_time_s is not None else partition.max_time_s
+        longest = longest_s(state.accounts, spec)
+        limit = limit if longest is None else min(limit or longest, longest)
     job_id = state.next_job_id
     # A job that nobody knows yet counts as satisfied, even if it is to be this one.
     dependencies = tuple(clause for clause in spec.dependencies if clause.job_id != job_id)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from minislurm.cluster.state import ClusterState
 from minislurm.domain import configuration_text, version
 from minislurm.domain.configuration import Configuration
+from minislurm.domain.times import format_duration
+
+#: Slurm's words; limits imply associations there, too.
+_ENFORCED = {"off": "none", "associations": "associations", "limits": "associations,limits,qos"}
 
 
 def configuration_values(configuration: Configuration, state: ClusterState, host: str) -> dict[str, str]:
@@ -17,6 +21,7 @@ def _slurm_keys(configuration: Configuration, state: ClusterState, host: str) ->
     timers, limits, scheduler = configuration.timers, configuration.limits, configuration.scheduler
     per_cpu = configuration.jobs.default_memory_per_cpu_mib
     return {
+        "AccountingStorageEnforce": _ENFORCED[configuration.accounts.enforce],
         "AccountingStorageType": "accounting_storage/none",
         "AuthType": "auth/jwt",
         "ClusterName": configuration.cluster.name,
@@ -36,9 +41,13 @@ def _slurm_keys(configuration: Configuration, state: ClusterState, host: str) ->
         "MpiDefault": "none",
         "PreemptMode": "OFF",
         "PreemptType": "preempt/none",
+        "PriorityDecayHalfLife": format_duration(configuration.accounts.decay_half_life_s),
         "PriorityMaxAge": _seconds(scheduler.priority_max_age_s),
         "PriorityType": "priority/multifactor",
         "PriorityWeightAge": str(scheduler.priority_weight_age),
+        "PriorityWeightAssoc": str(scheduler.priority_weight_association),
+        "PriorityWeightFairShare": str(scheduler.priority_weight_fair_share),
+        "PriorityWeightQOS": str(scheduler.priority_weight_qos),
         "PriorityWeightJobSize": str(scheduler.priority_weight_job_size),
         "PriorityWeightPartition": str(scheduler.priority_weight_partition),
         "ProctrackType": f"proctrack/{configuration.node.tracking}",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 from typing import TypeVar
 
+from minislurm.cluster.accounts import UsageRecord
 from minislurm.cluster.apply import apply
 from minislurm.cluster.state import ArraySummary, ClusterState, RequestRecord
 from minislurm.controller.journal_format import decode
 from minislurm.controller.store import Snapshot, Store, StoreError
 from minislurm.domain import configuration_file
+from minislurm.domain.accounts import AccountChanges, AccountTree
 from minislurm.domain.ids import JobId
 from minislurm.domain.job import Job, JobSpec
 from minislurm.domain.node import Node
@@ -32,7 +34,13 @@ def changed_records(state: ClusterState, seq: int, unused_blobs: list[str]) -> S
     snapshot.records += _take("array", touched.arrays, state.arrays)
     snapshot.records += _take("request", touched.requests, state.requests)
     snapshot.records += _take("reservation", touched.reservations, state.reservations)
+    snapshot.records += _take("usage", state.accounts.touched_usage, state.accounts.usage)
+    if state.accounts.touched_tree:
+        state.accounts.touched_tree = False
+        records = codec.to_proto(state.accounts.tree.records())
+        snapshot.records.append(("accounts", "", records.SerializeToString()))
     header = journal_pb2.StateHeader(
+        accounts_version=state.accounts.version,
         next_job_id=state.next_job_id,
         configuration=state.configuration_text,
         partition_states={name: value.value for name, value in state.partition_states.items()},
@@ -95,6 +103,13 @@ def load_snapshot(store: Store) -> ClusterState:
     for _, payload in store.records("reservation"):
         reservation = codec.from_proto(Reservation, common_pb2.Reservation.FromString(payload))
         state.reservations[reservation.name] = reservation
+    for _, payload in store.records("accounts"):
+        changes = codec.from_proto(AccountChanges, common_pb2.AccountChanges.FromString(payload))
+        state.accounts.tree = AccountTree().changed(changes)
+    for _, payload in store.records("usage"):
+        usage = codec.from_proto(UsageRecord, journal_pb2.UsageRecord.FromString(payload))
+        state.accounts.usage[usage.account, usage.user] = usage
+    state.accounts.version = header.accounts_version
     state.partition_states = {k: PartitionState(v) for k, v in header.partition_states.items()}
     if header.configuration:
         state.configure(configuration_file.from_json(header.configuration))

@@ -99,6 +99,11 @@ def _difference(state: ClusterState, snapshot: ClusterState) -> str:
     for name in sorted({*state.nodes, *snapshot.nodes}):
         if _journaled(state.nodes.get(name)) != _journaled(snapshot.nodes.get(name)):
             return f"nodes: {name}"
+    if state.accounts.tree != snapshot.accounts.tree or state.accounts.version != snapshot.accounts.version:
+        return "the account tree"
+    for who in sorted({*state.accounts.usage, *snapshot.accounts.usage}):
+        if state.accounts.usage.get(who) != snapshot.accounts.usage.get(who):
+            return f"usage: {who[1]} in {who[0]}"
     return "" if state.next_job_id == snapshot.next_job_id else "the next job id"
 
 

@@ -17,6 +17,7 @@ import grpc
 from minislurm.cluster.messages import (
     Caller,
     CancelJob,
+    ChangeAccounts,
     CreateStep,
     EndAllocation,
     HoldJob,
@@ -38,6 +39,7 @@ from minislurm.controller.scheduler import Scheduler
 from minislurm.controller.submissions import prepare_submission
 from minislurm.controller.watchers import Watchers
 from minislurm.domain import version
+from minislurm.domain.accounts import AccountChanges
 from minislurm.domain.errors import AccessDenied, MinislurmError, Refusal, RefusalCode
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import JobSpec
@@ -318,6 +320,25 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
             boot_time=self._engine.start_time,
             next_job_id=state.next_job_id,
         )
+
+    # Accounts
+
+    @_answers_errors
+    async def ShowAccounts(self, request: Any, context: Any) -> Any:
+        self._caller(context)
+        accounts = self._engine.state.accounts
+        return controller_pb2.AccountsReply(
+            version=accounts.version,
+            records=codec.to_proto(accounts.tree.records()),
+            cluster=self._engine.configuration.cluster.name,
+        )
+
+    @_answers_errors
+    async def ChangeAccounts(self, request: Any, context: Any) -> Any:
+        changes = codec.from_proto(AccountChanges, request.changes)
+        caller = self._caller(context)
+        await self._engine.act(ChangeAccounts(changes, request.version, caller, request.request_id))
+        return controller_pb2.ActReply()
 
     # Watching, and allocations without a script
 

@@ -74,7 +74,7 @@ class JournalSection:
 class SchedulerSection:
     #: A pass starts so long after the change that calls for it.
     batching_delay_s: float = 0.002
-    #: "multifactor", "fifo" or "sjf" (shortest time limit first)
+    #: "multifactor", "fair" (who has least of its fair share), "fifo" or "sjf" (the shortest time limit)
     order: str = "multifactor"
     #: "easy", "conservative" or "off"
     backfill: str = "easy"
@@ -95,6 +95,21 @@ class SchedulerSection:
     priority_favor_small: bool = False
     #: No job waits longer than this for few leaf domains (``--switches``).
     max_switch_wait_s: float = 300.0
+    #: Factors of the account tree; all 0 while there is none.
+    priority_weight_fair_share: int = 10_000
+    priority_weight_qos: int = 10_000
+    priority_weight_association: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class AccountsSection:
+    #: "limits", "associations" (who may submit, but no limits) or "off". Nothing is enforced before the
+    #: first account is added.
+    enforce: str = "limits"
+    #: Past usage counts half after so long; 0: it never fades.
+    decay_half_life_s: float = 7 * 86400.0
+    #: What a second of each TRES costs in usage: "cpu=1.0,mem=0.25G,gres/gpu=8.0"
+    billing_weights: str = "cpu=1.0,gres/gpu=8.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +205,7 @@ class Configuration:
     scheduler: SchedulerSection = SchedulerSection()
     limits: LimitsSection = LimitsSection()
     jobs: JobsSection = JobsSection()
+    accounts: AccountsSection = AccountsSection()
     node: NodeSection = NodeSection()
     nodes: tuple[NodeSpec, ...] = ()
     partitions: tuple[Partition, ...] = ()

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from minislurm.domain.configuration import Configuration, DomainSpec, License, Partition
+from minislurm.domain.tres import parse_weights
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 _PLACEHOLDER = re.compile(r"\{([^}]*)\}")
@@ -38,6 +39,10 @@ def _sections(configuration: Configuration) -> Iterator[tuple[str, str]]:
             f"[timers] node_timeout_s = {timers.node_timeout_s:g}",
             f"must be node_suspect_s ({timers.node_suspect_s:g}) or more",
         )
+    try:
+        parse_weights(configuration.accounts.billing_weights)
+    except ValueError as error:
+        yield f'[accounts] billing_weights = "{configuration.accounts.billing_weights}"', str(error)
     for unknown in _PLACEHOLDER.findall(configuration.node.spool_dir):
         if unknown != "node":
             where = f'[node] spool_dir = "{configuration.node.spool_dir}"'

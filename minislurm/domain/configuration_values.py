@@ -22,10 +22,11 @@ from minislurm.domain.resources import GpuGroup
 
 #: Keys that take one of a few words.
 CHOICES: dict[str, tuple[str, ...]] = {
-    "order": ("multifactor", "fifo", "sjf"),
+    "order": ("multifactor", "fair", "fifo", "sjf"),
     "backfill": ("easy", "conservative", "off"),
     "backfill_order": ("queue", "shortest"),
     "placement": ("binpack", "spread"),
+    "enforce": ("limits", "associations", "off"),
     "tracking": ("auto", "cgroup", "process"),
     "gpu_probe": ("auto", "nvml", "none"),
 }

@@ -62,6 +62,14 @@ class RefusalCode(Enum):
     TOO_MANY_JOBS = "Slurm temporarily unable to accept job, sleeping and retrying"
     STORE_UNAVAILABLE = "Slurm state could not be saved, try again later"
     SCRIPT_TOO_LARGE = "Batch script is too large"
+    INVALID_ACCOUNT = "Invalid account or account/partition combination specified"
+    INVALID_QOS = "Invalid qos specification"
+    ACCOUNTING_POLICY = (
+        "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+    )
+    JOBS_ACTIVE = "Job(s) active, cancel job(s) before remove"
+    INVALID_ACCOUNTS = "The accounts cannot be changed in this way"
+    ACCOUNTS_CHANGED = "The accounts were changed meanwhile, try again"
     NOT_SUPPORTED = "Requested operation not supported on this system"
     RESERVATION_INVALID = "Requested reservation is invalid"
     RESERVATION_ACCESS = "Access denied to requested reservation"

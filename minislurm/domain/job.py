@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from minislurm.domain.ids import BATCH_STEP, JobId, NodeName, RunNumber, StepId
-from minislurm.domain.resources import NodeAllocation, ResourceRequest
+from minislurm.domain.resources import NodeAllocation, ResourceRequest, TresAmount
 from minislurm.domain.states import JobState, Reason
 
 
@@ -244,6 +244,8 @@ class Job:
     suspended_time_s: float = 0.0
     #: Current value of the specification's, which `scontrol update` may change; 0: none.
     deadline: float = 0.0
+    #: What its run was charged with when it was placed (tres.py). Kept: a node's GPU types may change.
+    allocated_tres: tuple[TresAmount, ...] = ()
 
     @property
     def request(self) -> ResourceRequest:

@@ -36,6 +36,14 @@ class NodeAllocation:
 
 
 @dataclass(frozen=True, slots=True)
+class TresAmount:
+    """So much of one trackable resource (tres.py): "gres/gpu:a100", 4."""
+
+    name: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceRequest:
     """A job's needs, worked out from its options; what scheduling sees. Identical requests form a class.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from minislurm.domain.accounts import AccountTree
 from minislurm.domain.errors import Refusal
 from minislurm.domain.ids import JobId, NodeName, StepId
 from minislurm.domain.job import Dependency, Job, JobSpec, Step
@@ -252,6 +253,15 @@ class ControllerInfo:
     version: str
     events: int
     pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class AccountsView:
+    """The account tree, and the version that a change of it names."""
+
+    tree: AccountTree
+    version: int
+    cluster: str = ""
 
 
 @dataclass(frozen=True, slots=True)

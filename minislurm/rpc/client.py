@@ -14,11 +14,13 @@ from typing import Any
 
 import grpc
 
+from minislurm.domain.accounts import AccountChanges, AccountTree
 from minislurm.domain.configuration import Configuration
 from minislurm.domain.errors import ControllerUnavailable, Refusal
 from minislurm.domain.ids import JobId
 from minislurm.domain.job import Job, JobSpec
 from minislurm.domain.views import (
+    AccountsView,
     ConfigurationView,
     ControllerInfo,
     JobChanges,
@@ -246,6 +248,20 @@ class ControllerClient:
     def show_configuration(self) -> ConfigurationView:
         reply = self._call(self._stub.ShowConfiguration, controller_pb2.ConfigurationRequest())
         return ConfigurationView(dict(reply.values), reply.boot_time, JobId(reply.next_job_id))
+
+    # Accounts
+
+    def show_accounts(self) -> AccountsView:
+        reply = self._call(self._stub.ShowAccounts, controller_pb2.AccountsRequest())
+        records = codec.from_proto(AccountChanges, reply.records)
+        return AccountsView(AccountTree().changed(records), reply.version, reply.cluster)
+
+    def change_accounts(self, changes: AccountChanges, version: int) -> None:
+        """`version`: of the tree that the changes were made from; refused if it has changed since."""
+        request = controller_pb2.ChangeAccountsRequest(
+            request_id=new_request_id(), version=version, changes=codec.to_proto(changes)
+        )
+        self._call(self._stub.ChangeAccounts, request)
 
     # Watching, and allocations without a script
 

@@ -11,6 +11,7 @@ from collections.abc import Generator, Hashable
 import numpy as np
 
 from minislurm.domain.states import Reason
+from minislurm.scheduling.accounts import AccountsPass
 from minislurm.scheduling.backfill import Backfill, Reservation, end_of
 from minislurm.scheduling.capacity import Capacity
 from minislurm.scheduling.conservative import ConservativeBackfill
@@ -51,10 +52,12 @@ def steps(
     """
     workspace = workspace if workspace is not None else Workspace()
     yield from workspace.load(snapshot)
-    ranking = Ranking(snapshot, len(workspace.table.inventory), workspace.cpus)
-    draft, queue = Draft(), Queue(snapshot.settings.order)
+    accounts = AccountsPass(snapshot.accounts, snapshot.settings)
+    ranking = Ranking(snapshot, accounts, len(workspace.table.inventory), workspace.cpus)
+    draft, queue = Draft(), Queue(snapshot.settings.order, accounts)
     cycle = _Cycle(snapshot, workspace, queue, explain=explain)
 
+    rows = workspace.table.inventory.rows
     turns: list[Turn] = []
     for jobs in snapshot.classes:
         if not jobs.jobs:
@@ -71,11 +74,31 @@ def steps(
     yield from queue.load(turns)
 
     while (turn_now := queue.pop()) is not None:
-        turn = turn_now
-        while turn.startable > 0 and (shares := cycle.find(turn)):
+        turn, limited = turn_now, None
+        while turn.startable > 0 and turn.first_blocked < 0:
+            limited = accounts.blocked(turn.jobs)
+            shares = cycle.find(turn) if limited is None else None
+            if shares is None:
+                break
+            # Whole nodes may come to more than was asked for.
+            limited = accounts.blocked(turn.jobs, shares, rows)
+            if limited is not None:
+                break
             draft.start(turn, workspace.table.place(shares))
             cycle.started(turn, shares)
+            accounts.started(turn.jobs, shares, rows)
             yield
+            if queue.is_overtaken(turn):
+                break  # it has had its share for now
+        if limited is not None:
+            # Its account's, user's or QOS' limit, not the nodes: it holds nobody else up.
+            draft.wait(turn, limited)
+            yield
+            continue
+        if turn.startable > 0 and turn.first_blocked < 0 and queue.is_overtaken(turn):
+            queue.add(turn)
+            yield
+            continue
         if turn.startable > 0:
             wait = yield from cycle.block(turn)
             for _ in range(1, turn.startable):
@@ -156,8 +179,6 @@ class _Cycle:
 
     def find(self, turn: Turn) -> list[Share] | None:
         """Where one more job of the class can start without delaying a reservation; None: nowhere."""
-        if turn.first_blocked >= 0:
-            return None
         if self._in_turn is not turn and (
             self._is_closed(turn) or self._is_beyond_depth(turn) or self._known_wait(turn) is not None
         ):

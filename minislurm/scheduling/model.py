@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from minislurm.domain.configuration import Partition, SchedulerSection
 from minislurm.domain.ids import Bitmap, JobId, NodeName
@@ -16,6 +16,9 @@ from minislurm.domain.reservation import LicenseCount
 from minislurm.domain.resources import NodeAllocation, ResourceRequest
 from minislurm.domain.states import Reason
 from minislurm.domain.topology import Topology
+
+if TYPE_CHECKING:
+    from minislurm.scheduling.accounts import AccountsSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +103,11 @@ class RequestClass:
     jobs: Sequence[QueuedJob] = ()
     #: Whatever the maker of the snapshot knows the class by.
     key: Hashable = None
-    #: Whose they are; 0 and "" where it does not matter.
+    #: Whose the jobs are; 0 and "" where that decides nothing (`cluster/queue.py`).
+    account: str = ""
     user_id: int = 0
     user_name: str = ""
-    account: str = ""
+    qos: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,8 @@ class Snapshot:
     reservations: tuple[ReservedNodes, ...] = ()
     #: Free licenses by name.
     licenses: Mapping[str, int] = field(default_factory=dict)
+    #: None: no account was ever added.
+    accounts: AccountsSnapshot | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +146,8 @@ class Wait:
     #: Expected start, where a reservation was made; 0: not known.
     start_estimate: float = 0.0
     planned_nodes: tuple[NodeName, ...] = ()
+    #: Which limit it is, and how much of it is used, in words; "" for none.
+    detail: str = ""
 
 
 #: What holds an array's rest whose tasks run up to its limit.

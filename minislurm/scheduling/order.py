@@ -1,8 +1,10 @@
 """Who is considered first: partition tier, then the order of the partition, then who was eligible first.
 
-Orders: ``multifactor`` is Slurm's priority: factors between 0 and 1 (age, job size, partition), each
-multiplied by its weight, minus nice; fair share comes with accounts. ``fifo`` takes jobs as they became
-eligible, ``sjf`` the shortest time limit first. A priority that an operator has set comes before all three.
+Orders: ``multifactor`` is Slurm's priority: factors between 0 and 1 (age, job size, partition, fair share,
+QOS, association), each multiplied by its weight, minus nice. ``fifo`` takes jobs as they became eligible,
+``sjf`` the shortest time limit first; a priority that an operator has set comes before that. ``fair`` goes by
+the fair shares first (fair_share.py): a class moves back as its jobs start, so its place is looked at again
+when it comes.
 """
 
 from __future__ import annotations
@@ -12,12 +14,14 @@ from collections.abc import Generator, Iterable, Iterator
 from math import inf
 from typing import TypeAlias
 
+from minislurm.scheduling.accounts import AccountsPass
+from minislurm.scheduling.fair_share import FairKey
 from minislurm.scheduling.model import AgeRule, PriorityLine, QueuedJob, RequestClass, Snapshot, Wait
 from minislurm.scheduling.workspace import Candidate
 
-#: Tier and priority negated, rank in the partition's order, eligible and submission time, job id, which no
-#: two turns share: smallest first.
-Entry: TypeAlias = "tuple[int, int, float, float, float, int, Turn]"
+#: Tier negated, fair share, priority negated, rank in the partition's order, eligible and submission time,
+#: job id, which no two turns share: smallest first.
+Entry: TypeAlias = "tuple[int, FairKey, int, float, float, float, int, Turn]"
 
 #: Entries sorted between two yields: about a millisecond.
 _PIECE = 1000
@@ -26,10 +30,11 @@ _PIECE = 1000
 class Ranking:
     """Computes priorities at the time of the snapshot."""
 
-    def __init__(self, snapshot: Snapshot, nodes: int, cpus: int) -> None:
+    def __init__(self, snapshot: Snapshot, accounts: AccountsPass, nodes: int, cpus: int) -> None:
         """`nodes`, `cpus`: of the whole cluster."""
         settings = snapshot.settings
         self._settings = settings
+        self._accounts = accounts
         max_age_s = max(settings.priority_max_age_s, 1e-9)
         self._age = AgeRule(snapshot.now, settings.priority_weight_age / max_age_s, max_age_s)
         self._no_age = AgeRule(snapshot.now, 0.0, max_age_s)
@@ -42,16 +47,17 @@ class Ranking:
 
     def line(self, candidate: Candidate) -> PriorityLine:
         jobs = candidate.jobs
-        if order_of(jobs, self._settings.order) != "multifactor":
+        if order_of(jobs, self._settings.order) in ("fifo", "sjf"):
             return PriorityLine(self._no_age, -jobs.nice, jobs.fixed_priority)
         if candidate.ranking is not self._signature:
             if candidate.ranking != self._signature:
                 candidate.base = self._without_age(jobs)
             candidate.ranking = self._signature
-        return PriorityLine(self._age, candidate.base, jobs.fixed_priority)
+        base = candidate.base + self._accounts.priority(jobs)
+        return PriorityLine(self._age, base, jobs.fixed_priority)
 
     def _without_age(self, jobs: RequestClass) -> float:
-        """The part of the priority that all jobs of the class share."""
+        """The part of the priority that all jobs of the class share and that does not change."""
         settings = self._settings
         partition = settings.priority_weight_partition * (
             jobs.partition.priority_job_factor / self._job_factor_max
@@ -136,8 +142,9 @@ class Queue:
     as anybody asks; a heap holds those that come back for their next job.
     """
 
-    def __init__(self, order: str) -> None:
+    def __init__(self, order: str, accounts: AccountsPass) -> None:
         self._order = order
+        self._accounts = accounts
         self._sorted: Iterator[Entry] = iter(())
         self._first: Entry | None = None
         self._heap: list[Entry] = []
@@ -163,13 +170,33 @@ class Queue:
         heapq.heappush(self._heap, self._entry(turn))
 
     def pop(self) -> Turn | None:
+        while (entry := self._take()) is not None:
+            turn = entry[-1]
+            # Only fair shares change, and they only grow: a key that still holds is the least.
+            if not entry[1] or self._fair_key(turn) == entry[1]:
+                return turn
+            self.add(turn)
+        return None
+
+    def _take(self) -> Entry | None:
         if self._heap and (self._first is None or self._heap[0] < self._first):
-            return heapq.heappop(self._heap)[-1]
-        if self._first is None:
-            return None
-        turn = self._first[-1]
-        self._first = next(self._sorted, None)
-        return turn
+            return heapq.heappop(self._heap)
+        entry = self._first
+        if entry is not None:
+            self._first = next(self._sorted, None)
+        return entry
+
+    def is_overtaken(self, turn: Turn) -> bool:
+        """Since it was popped, its jobs have started and somebody else has less of its fair share."""
+        if not self._fair_key(turn):
+            return False
+        others = [entry for entry in (self._first, *self._heap[:1]) if entry is not None]
+        return bool(others) and min(others) < self._entry(turn)
+
+    def _fair_key(self, turn: Turn) -> FairKey:
+        if turn.jobs.partition.name in self._shortest_first:
+            return ()
+        return self._accounts.fair_key(turn.jobs)
 
     def rest(self) -> Iterator[Turn]:
         """All that are left, in no order."""
@@ -195,5 +222,6 @@ class Queue:
         elif (partition.order or self._order) == "sjf":
             rank = jobs.time_limit_s or inf
         return (
-            -partition.priority_tier, -priority, rank, job.eligible_time, job.submit_time, job.job_id, turn
+            -partition.priority_tier, self._fair_key(turn), -priority, rank, job.eligible_time,
+            job.submit_time, job.job_id, turn,
         )  # fmt: skip

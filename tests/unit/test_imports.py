@@ -136,7 +136,7 @@ def test_init_files_are_empty() -> None:
 
 
 HEAVY = ("grpc", "rich", "numpy", "typer", "google.protobuf", "psutil", "pynvml", "asyncio")
-COMMANDS = ("squeue", "sinfo", "scontrol", "scancel", "sbatch", "srun")
+COMMANDS = ("squeue", "sinfo", "scontrol", "scancel", "sbatch", "srun", "sacctmgr")
 
 
 def _loaded_by(modules: list[str]) -> dict[str, list[str]]:

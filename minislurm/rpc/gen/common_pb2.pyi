@@ -28,6 +28,14 @@ class NodeAllocation(_message.Message):
     tasks: int
     def __init__(self, node: _Optional[str] = ..., cpus: _Optional[bytes] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[bytes] = ..., tasks: _Optional[int] = ...) -> None: ...
 
+class TresAmount(_message.Message):
+    __slots__ = ("name", "amount")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    AMOUNT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    amount: int
+    def __init__(self, name: _Optional[str] = ..., amount: _Optional[int] = ...) -> None: ...
+
 class ResourceRequest(_message.Message):
     __slots__ = ("nodes_min", "nodes_max", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_node_min", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus_per_node", "gpus_per_task", "gpus_total", "gpu_type", "exclusive", "required_nodes", "excluded_nodes", "features", "topology_level", "topology_required", "switches", "switches_wait_s", "segment", "spread", "tasks_follow_nodes", "reservation", "licenses", "exclusive_user")
     NODES_MIN_FIELD_NUMBER: _ClassVar[int]
@@ -263,7 +271,7 @@ class Step(_message.Message):
     def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[_Iterable[int]] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., state: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., open_nodes: _Optional[_Iterable[str]] = ..., time_limit_s: _Optional[float] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("id", "spec", "submit_time", "state", "run", "array_job_id", "array_task_id", "pending_tasks", "name", "partition", "time_limit_s", "nice", "comment", "array_limit", "begin_time", "priority", "held", "dependencies", "requeue", "changed_request", "avoided_nodes", "reason", "eligible_time", "start_time", "end_time", "allocation", "prepared_nodes", "open_nodes", "end_cause", "end_state", "cancelled_by", "requeue_held", "exit_code", "exit_signal", "derived_exit_code", "derived_exit_signal", "requeues", "signal_sent", "next_step_id", "steps", "suspended_time_s", "requeue_cause", "pending_reason", "restart_reason", "start_priority", "dependency_any", "deadline", "switches_waived")
+    __slots__ = ("id", "spec", "submit_time", "state", "run", "array_job_id", "array_task_id", "pending_tasks", "name", "partition", "time_limit_s", "nice", "comment", "array_limit", "begin_time", "priority", "held", "dependencies", "requeue", "changed_request", "avoided_nodes", "reason", "eligible_time", "start_time", "end_time", "allocation", "prepared_nodes", "open_nodes", "end_cause", "end_state", "cancelled_by", "requeue_held", "exit_code", "exit_signal", "derived_exit_code", "derived_exit_signal", "requeues", "signal_sent", "next_step_id", "steps", "suspended_time_s", "requeue_cause", "pending_reason", "restart_reason", "start_priority", "dependency_any", "deadline", "switches_waived", "allocated_tres")
     class RequeuesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -326,6 +334,7 @@ class Job(_message.Message):
     DEPENDENCY_ANY_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_FIELD_NUMBER: _ClassVar[int]
     SWITCHES_WAIVED_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATED_TRES_FIELD_NUMBER: _ClassVar[int]
     id: int
     spec: JobSpec
     submit_time: float
@@ -374,7 +383,192 @@ class Job(_message.Message):
     dependency_any: bool
     deadline: float
     switches_waived: bool
-    def __init__(self, id: _Optional[int] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., submit_time: _Optional[float] = ..., state: _Optional[str] = ..., run: _Optional[int] = ..., array_job_id: _Optional[int] = ..., array_task_id: _Optional[int] = ..., pending_tasks: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., priority: _Optional[int] = ..., held: _Optional[str] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., requeue: bool = ..., changed_request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., avoided_nodes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., eligible_time: _Optional[float] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., allocation: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., prepared_nodes: _Optional[_Iterable[str]] = ..., open_nodes: _Optional[_Iterable[str]] = ..., end_cause: _Optional[str] = ..., end_state: _Optional[str] = ..., cancelled_by: _Optional[int] = ..., requeue_held: bool = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., derived_exit_code: _Optional[int] = ..., derived_exit_signal: _Optional[int] = ..., requeues: _Optional[_Mapping[str, int]] = ..., signal_sent: bool = ..., next_step_id: _Optional[int] = ..., steps: _Optional[_Mapping[int, Step]] = ..., suspended_time_s: _Optional[float] = ..., requeue_cause: _Optional[str] = ..., pending_reason: _Optional[str] = ..., restart_reason: _Optional[str] = ..., start_priority: _Optional[int] = ..., dependency_any: bool = ..., deadline: _Optional[float] = ..., switches_waived: bool = ...) -> None: ...
+    allocated_tres: _containers.RepeatedCompositeFieldContainer[TresAmount]
+    def __init__(self, id: _Optional[int] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., submit_time: _Optional[float] = ..., state: _Optional[str] = ..., run: _Optional[int] = ..., array_job_id: _Optional[int] = ..., array_task_id: _Optional[int] = ..., pending_tasks: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., priority: _Optional[int] = ..., held: _Optional[str] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., requeue: bool = ..., changed_request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., avoided_nodes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., eligible_time: _Optional[float] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., allocation: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., prepared_nodes: _Optional[_Iterable[str]] = ..., open_nodes: _Optional[_Iterable[str]] = ..., end_cause: _Optional[str] = ..., end_state: _Optional[str] = ..., cancelled_by: _Optional[int] = ..., requeue_held: bool = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., derived_exit_code: _Optional[int] = ..., derived_exit_signal: _Optional[int] = ..., requeues: _Optional[_Mapping[str, int]] = ..., signal_sent: bool = ..., next_step_id: _Optional[int] = ..., steps: _Optional[_Mapping[int, Step]] = ..., suspended_time_s: _Optional[float] = ..., requeue_cause: _Optional[str] = ..., pending_reason: _Optional[str] = ..., restart_reason: _Optional[str] = ..., start_priority: _Optional[int] = ..., dependency_any: bool = ..., deadline: _Optional[float] = ..., switches_waived: bool = ..., allocated_tres: _Optional[_Iterable[_Union[TresAmount, _Mapping]]] = ...) -> None: ...
+
+class AssociationLimits(_message.Message):
+    __slots__ = ("group_tres", "group_jobs", "group_submit_jobs", "max_jobs", "max_submit_jobs", "max_tres_per_job", "max_wall_s")
+    class GroupTresEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class MaxTresPerJobEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    GROUP_TRES_FIELD_NUMBER: _ClassVar[int]
+    GROUP_JOBS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_SUBMIT_JOBS_FIELD_NUMBER: _ClassVar[int]
+    MAX_JOBS_FIELD_NUMBER: _ClassVar[int]
+    MAX_SUBMIT_JOBS_FIELD_NUMBER: _ClassVar[int]
+    MAX_TRES_PER_JOB_FIELD_NUMBER: _ClassVar[int]
+    MAX_WALL_S_FIELD_NUMBER: _ClassVar[int]
+    group_tres: _containers.ScalarMap[str, int]
+    group_jobs: int
+    group_submit_jobs: int
+    max_jobs: int
+    max_submit_jobs: int
+    max_tres_per_job: _containers.ScalarMap[str, int]
+    max_wall_s: float
+    def __init__(self, group_tres: _Optional[_Mapping[str, int]] = ..., group_jobs: _Optional[int] = ..., group_submit_jobs: _Optional[int] = ..., max_jobs: _Optional[int] = ..., max_submit_jobs: _Optional[int] = ..., max_tres_per_job: _Optional[_Mapping[str, int]] = ..., max_wall_s: _Optional[float] = ...) -> None: ...
+
+class Account(_message.Message):
+    __slots__ = ("name", "parent", "description", "organization", "weight", "priority", "limits", "guarantee", "borrow_limit", "lend_limit", "qos", "default_qos")
+    class GuaranteeEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class BorrowLimitEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class LendLimitEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    ORGANIZATION_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    GUARANTEE_FIELD_NUMBER: _ClassVar[int]
+    BORROW_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    LEND_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    QOS_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_QOS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    parent: str
+    description: str
+    organization: str
+    weight: int
+    priority: int
+    limits: AssociationLimits
+    guarantee: _containers.ScalarMap[str, int]
+    borrow_limit: _containers.ScalarMap[str, int]
+    lend_limit: _containers.ScalarMap[str, int]
+    qos: _containers.RepeatedScalarFieldContainer[str]
+    default_qos: str
+    def __init__(self, name: _Optional[str] = ..., parent: _Optional[str] = ..., description: _Optional[str] = ..., organization: _Optional[str] = ..., weight: _Optional[int] = ..., priority: _Optional[int] = ..., limits: _Optional[_Union[AssociationLimits, _Mapping]] = ..., guarantee: _Optional[_Mapping[str, int]] = ..., borrow_limit: _Optional[_Mapping[str, int]] = ..., lend_limit: _Optional[_Mapping[str, int]] = ..., qos: _Optional[_Iterable[str]] = ..., default_qos: _Optional[str] = ...) -> None: ...
+
+class Association(_message.Message):
+    __slots__ = ("account", "user", "weight", "priority", "limits", "qos", "default_qos")
+    ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    QOS_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_QOS_FIELD_NUMBER: _ClassVar[int]
+    account: str
+    user: str
+    weight: int
+    priority: int
+    limits: AssociationLimits
+    qos: _containers.RepeatedScalarFieldContainer[str]
+    default_qos: str
+    def __init__(self, account: _Optional[str] = ..., user: _Optional[str] = ..., weight: _Optional[int] = ..., priority: _Optional[int] = ..., limits: _Optional[_Union[AssociationLimits, _Mapping]] = ..., qos: _Optional[_Iterable[str]] = ..., default_qos: _Optional[str] = ...) -> None: ...
+
+class AccountUser(_message.Message):
+    __slots__ = ("name", "default_account")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    default_account: str
+    def __init__(self, name: _Optional[str] = ..., default_account: _Optional[str] = ...) -> None: ...
+
+class Qos(_message.Message):
+    __slots__ = ("name", "description", "priority", "flags", "group_tres", "group_jobs", "group_submit_jobs", "max_tres_per_user", "max_jobs_per_user", "max_submit_jobs_per_user", "max_tres_per_job", "max_wall_s")
+    class GroupTresEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class MaxTresPerUserEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class MaxTresPerJobEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    FLAGS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_TRES_FIELD_NUMBER: _ClassVar[int]
+    GROUP_JOBS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_SUBMIT_JOBS_FIELD_NUMBER: _ClassVar[int]
+    MAX_TRES_PER_USER_FIELD_NUMBER: _ClassVar[int]
+    MAX_JOBS_PER_USER_FIELD_NUMBER: _ClassVar[int]
+    MAX_SUBMIT_JOBS_PER_USER_FIELD_NUMBER: _ClassVar[int]
+    MAX_TRES_PER_JOB_FIELD_NUMBER: _ClassVar[int]
+    MAX_WALL_S_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    description: str
+    priority: int
+    flags: _containers.RepeatedScalarFieldContainer[str]
+    group_tres: _containers.ScalarMap[str, int]
+    group_jobs: int
+    group_submit_jobs: int
+    max_tres_per_user: _containers.ScalarMap[str, int]
+    max_jobs_per_user: int
+    max_submit_jobs_per_user: int
+    max_tres_per_job: _containers.ScalarMap[str, int]
+    max_wall_s: float
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., priority: _Optional[int] = ..., flags: _Optional[_Iterable[str]] = ..., group_tres: _Optional[_Mapping[str, int]] = ..., group_jobs: _Optional[int] = ..., group_submit_jobs: _Optional[int] = ..., max_tres_per_user: _Optional[_Mapping[str, int]] = ..., max_jobs_per_user: _Optional[int] = ..., max_submit_jobs_per_user: _Optional[int] = ..., max_tres_per_job: _Optional[_Mapping[str, int]] = ..., max_wall_s: _Optional[float] = ...) -> None: ...
+
+class AssociationKey(_message.Message):
+    __slots__ = ("account", "user")
+    ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    account: str
+    user: str
+    def __init__(self, account: _Optional[str] = ..., user: _Optional[str] = ...) -> None: ...
+
+class AccountChanges(_message.Message):
+    __slots__ = ("accounts", "users", "associations", "qos", "removed_accounts", "removed_users", "removed_associations", "removed_qos")
+    ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    ASSOCIATIONS_FIELD_NUMBER: _ClassVar[int]
+    QOS_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_USERS_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_ASSOCIATIONS_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_QOS_FIELD_NUMBER: _ClassVar[int]
+    accounts: _containers.RepeatedCompositeFieldContainer[Account]
+    users: _containers.RepeatedCompositeFieldContainer[AccountUser]
+    associations: _containers.RepeatedCompositeFieldContainer[Association]
+    qos: _containers.RepeatedCompositeFieldContainer[Qos]
+    removed_accounts: _containers.RepeatedScalarFieldContainer[str]
+    removed_users: _containers.RepeatedScalarFieldContainer[str]
+    removed_associations: _containers.RepeatedCompositeFieldContainer[AssociationKey]
+    removed_qos: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, accounts: _Optional[_Iterable[_Union[Account, _Mapping]]] = ..., users: _Optional[_Iterable[_Union[AccountUser, _Mapping]]] = ..., associations: _Optional[_Iterable[_Union[Association, _Mapping]]] = ..., qos: _Optional[_Iterable[_Union[Qos, _Mapping]]] = ..., removed_accounts: _Optional[_Iterable[str]] = ..., removed_users: _Optional[_Iterable[str]] = ..., removed_associations: _Optional[_Iterable[_Union[AssociationKey, _Mapping]]] = ..., removed_qos: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class NodeSpec(_message.Message):
     __slots__ = ("name", "cpus", "memory_mib", "gpus", "gpus_declared", "features", "weight", "address")

@@ -556,3 +556,27 @@ class LicensesReply(_message.Message):
     LICENSES_FIELD_NUMBER: _ClassVar[int]
     licenses: _containers.RepeatedCompositeFieldContainer[LicenseView]
     def __init__(self, licenses: _Optional[_Iterable[_Union[LicenseView, _Mapping]]] = ...) -> None: ...
+
+class AccountsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class AccountsReply(_message.Message):
+    __slots__ = ("version", "records", "cluster")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    records: _common_pb2.AccountChanges
+    cluster: str
+    def __init__(self, version: _Optional[int] = ..., records: _Optional[_Union[_common_pb2.AccountChanges, _Mapping]] = ..., cluster: _Optional[str] = ...) -> None: ...
+
+class ChangeAccountsRequest(_message.Message):
+    __slots__ = ("request_id", "version", "changes")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    version: int
+    changes: _common_pb2.AccountChanges
+    def __init__(self, request_id: _Optional[str] = ..., version: _Optional[int] = ..., changes: _Optional[_Union[_common_pb2.AccountChanges, _Mapping]] = ...) -> None: ...

@@ -154,6 +154,16 @@ class ControllerStub(object):
                 request_serializer=controller__pb2.LicensesRequest.SerializeToString,
                 response_deserializer=controller__pb2.LicensesReply.FromString,
                 _registered_method=True)
+        self.ShowAccounts = channel.unary_unary(
+                '/minislurm.Controller/ShowAccounts',
+                request_serializer=controller__pb2.AccountsRequest.SerializeToString,
+                response_deserializer=controller__pb2.AccountsReply.FromString,
+                _registered_method=True)
+        self.ChangeAccounts = channel.unary_unary(
+                '/minislurm.Controller/ChangeAccounts',
+                request_serializer=controller__pb2.ChangeAccountsRequest.SerializeToString,
+                response_deserializer=controller__pb2.ActReply.FromString,
+                _registered_method=True)
 
 
 class ControllerServicer(object):
@@ -306,6 +316,18 @@ class ControllerServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ShowAccounts(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ChangeAccounts(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControllerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -428,6 +450,16 @@ def add_ControllerServicer_to_server(servicer, server):
                     servicer.ListLicenses,
                     request_deserializer=controller__pb2.LicensesRequest.FromString,
                     response_serializer=controller__pb2.LicensesReply.SerializeToString,
+            ),
+            'ShowAccounts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ShowAccounts,
+                    request_deserializer=controller__pb2.AccountsRequest.FromString,
+                    response_serializer=controller__pb2.AccountsReply.SerializeToString,
+            ),
+            'ChangeAccounts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ChangeAccounts,
+                    request_deserializer=controller__pb2.ChangeAccountsRequest.FromString,
+                    response_serializer=controller__pb2.ActReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1078,6 +1110,60 @@ class Controller(object):
             '/minislurm.Controller/ListLicenses',
             controller__pb2.LicensesRequest.SerializeToString,
             controller__pb2.LicensesReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ShowAccounts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/minislurm.Controller/ShowAccounts',
+            controller__pb2.AccountsRequest.SerializeToString,
+            controller__pb2.AccountsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ChangeAccounts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/minislurm.Controller/ChangeAccounts',
+            controller__pb2.ChangeAccountsRequest.SerializeToString,
+            controller__pb2.ActReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Event(_message.Message):
-    __slots__ = ("version", "cluster_configured", "job_submitted", "job_updated", "job_eligible", "dependency_settled", "run_placed", "node_prepared", "run_started", "run_ending", "node_released", "run_ended", "pending_ended", "job_signalled", "step_created", "step_node_ended", "node_registered", "node_changed", "partition_changed", "jobs_purged", "request_handled", "requests_forgotten", "task_detached", "job_requeued", "stale_run_ended", "reservation_changed", "reservation_ended", "node_weight_changed")
+    __slots__ = ("version", "cluster_configured", "job_submitted", "job_updated", "job_eligible", "dependency_settled", "run_placed", "node_prepared", "run_started", "run_ending", "node_released", "run_ended", "pending_ended", "job_signalled", "step_created", "step_node_ended", "node_registered", "node_changed", "partition_changed", "jobs_purged", "request_handled", "requests_forgotten", "task_detached", "job_requeued", "stale_run_ended", "reservation_changed", "reservation_ended", "node_weight_changed", "accounts_changed")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_CONFIGURED_FIELD_NUMBER: _ClassVar[int]
     JOB_SUBMITTED_FIELD_NUMBER: _ClassVar[int]
@@ -37,6 +37,7 @@ class Event(_message.Message):
     RESERVATION_CHANGED_FIELD_NUMBER: _ClassVar[int]
     RESERVATION_ENDED_FIELD_NUMBER: _ClassVar[int]
     NODE_WEIGHT_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    ACCOUNTS_CHANGED_FIELD_NUMBER: _ClassVar[int]
     version: int
     cluster_configured: ClusterConfigured
     job_submitted: JobSubmitted
@@ -65,7 +66,8 @@ class Event(_message.Message):
     reservation_changed: ReservationChanged
     reservation_ended: ReservationEnded
     node_weight_changed: NodeWeightChanged
-    def __init__(self, version: _Optional[int] = ..., cluster_configured: _Optional[_Union[ClusterConfigured, _Mapping]] = ..., job_submitted: _Optional[_Union[JobSubmitted, _Mapping]] = ..., job_updated: _Optional[_Union[JobUpdated, _Mapping]] = ..., job_eligible: _Optional[_Union[JobEligible, _Mapping]] = ..., dependency_settled: _Optional[_Union[DependencySettled, _Mapping]] = ..., run_placed: _Optional[_Union[RunPlaced, _Mapping]] = ..., node_prepared: _Optional[_Union[NodePrepared, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_ending: _Optional[_Union[RunEnding, _Mapping]] = ..., node_released: _Optional[_Union[NodeReleased, _Mapping]] = ..., run_ended: _Optional[_Union[RunEnded, _Mapping]] = ..., pending_ended: _Optional[_Union[PendingEnded, _Mapping]] = ..., job_signalled: _Optional[_Union[JobSignalled, _Mapping]] = ..., step_created: _Optional[_Union[StepCreated, _Mapping]] = ..., step_node_ended: _Optional[_Union[StepNodeEnded, _Mapping]] = ..., node_registered: _Optional[_Union[NodeRegistered, _Mapping]] = ..., node_changed: _Optional[_Union[NodeChanged, _Mapping]] = ..., partition_changed: _Optional[_Union[PartitionChanged, _Mapping]] = ..., jobs_purged: _Optional[_Union[JobsPurged, _Mapping]] = ..., request_handled: _Optional[_Union[RequestHandled, _Mapping]] = ..., requests_forgotten: _Optional[_Union[RequestsForgotten, _Mapping]] = ..., task_detached: _Optional[_Union[TaskDetached, _Mapping]] = ..., job_requeued: _Optional[_Union[JobRequeued, _Mapping]] = ..., stale_run_ended: _Optional[_Union[StaleRunEnded, _Mapping]] = ..., reservation_changed: _Optional[_Union[ReservationChanged, _Mapping]] = ..., reservation_ended: _Optional[_Union[ReservationEnded, _Mapping]] = ..., node_weight_changed: _Optional[_Union[NodeWeightChanged, _Mapping]] = ...) -> None: ...
+    accounts_changed: AccountsChanged
+    def __init__(self, version: _Optional[int] = ..., cluster_configured: _Optional[_Union[ClusterConfigured, _Mapping]] = ..., job_submitted: _Optional[_Union[JobSubmitted, _Mapping]] = ..., job_updated: _Optional[_Union[JobUpdated, _Mapping]] = ..., job_eligible: _Optional[_Union[JobEligible, _Mapping]] = ..., dependency_settled: _Optional[_Union[DependencySettled, _Mapping]] = ..., run_placed: _Optional[_Union[RunPlaced, _Mapping]] = ..., node_prepared: _Optional[_Union[NodePrepared, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_ending: _Optional[_Union[RunEnding, _Mapping]] = ..., node_released: _Optional[_Union[NodeReleased, _Mapping]] = ..., run_ended: _Optional[_Union[RunEnded, _Mapping]] = ..., pending_ended: _Optional[_Union[PendingEnded, _Mapping]] = ..., job_signalled: _Optional[_Union[JobSignalled, _Mapping]] = ..., step_created: _Optional[_Union[StepCreated, _Mapping]] = ..., step_node_ended: _Optional[_Union[StepNodeEnded, _Mapping]] = ..., node_registered: _Optional[_Union[NodeRegistered, _Mapping]] = ..., node_changed: _Optional[_Union[NodeChanged, _Mapping]] = ..., partition_changed: _Optional[_Union[PartitionChanged, _Mapping]] = ..., jobs_purged: _Optional[_Union[JobsPurged, _Mapping]] = ..., request_handled: _Optional[_Union[RequestHandled, _Mapping]] = ..., requests_forgotten: _Optional[_Union[RequestsForgotten, _Mapping]] = ..., task_detached: _Optional[_Union[TaskDetached, _Mapping]] = ..., job_requeued: _Optional[_Union[JobRequeued, _Mapping]] = ..., stale_run_ended: _Optional[_Union[StaleRunEnded, _Mapping]] = ..., reservation_changed: _Optional[_Union[ReservationChanged, _Mapping]] = ..., reservation_ended: _Optional[_Union[ReservationEnded, _Mapping]] = ..., node_weight_changed: _Optional[_Union[NodeWeightChanged, _Mapping]] = ..., accounts_changed: _Optional[_Union[AccountsChanged, _Mapping]] = ...) -> None: ...
 
 class ClusterConfigured(_message.Message):
     __slots__ = ("time", "configuration")
@@ -403,7 +405,7 @@ class RequestRecord(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., time: _Optional[float] = ..., job_id: _Optional[int] = ..., step_id: _Optional[int] = ...) -> None: ...
 
 class StateHeader(_message.Message):
-    __slots__ = ("next_job_id", "configuration", "partition_states")
+    __slots__ = ("next_job_id", "configuration", "partition_states", "accounts_version")
     class PartitionStatesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -414,10 +416,41 @@ class StateHeader(_message.Message):
     NEXT_JOB_ID_FIELD_NUMBER: _ClassVar[int]
     CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
     PARTITION_STATES_FIELD_NUMBER: _ClassVar[int]
+    ACCOUNTS_VERSION_FIELD_NUMBER: _ClassVar[int]
     next_job_id: int
     configuration: str
     partition_states: _containers.ScalarMap[str, str]
-    def __init__(self, next_job_id: _Optional[int] = ..., configuration: _Optional[str] = ..., partition_states: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    accounts_version: int
+    def __init__(self, next_job_id: _Optional[int] = ..., configuration: _Optional[str] = ..., partition_states: _Optional[_Mapping[str, str]] = ..., accounts_version: _Optional[int] = ...) -> None: ...
+
+class UsageRecord(_message.Message):
+    __slots__ = ("account", "user", "time", "tres_seconds")
+    class TresSecondsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    TRES_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    account: str
+    user: str
+    time: float
+    tres_seconds: _containers.ScalarMap[str, float]
+    def __init__(self, account: _Optional[str] = ..., user: _Optional[str] = ..., time: _Optional[float] = ..., tres_seconds: _Optional[_Mapping[str, float]] = ...) -> None: ...
+
+class AccountsChanged(_message.Message):
+    __slots__ = ("time", "changes", "request_id")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    changes: _common_pb2.AccountChanges
+    request_id: str
+    def __init__(self, time: _Optional[float] = ..., changes: _Optional[_Union[_common_pb2.AccountChanges, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class StaleRunEnded(_message.Message):
     __slots__ = ("time", "node", "run")

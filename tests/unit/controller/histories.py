@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from minislurm.cluster.apply import apply
 from minislurm.cluster.messages import (
+    ChangeAccounts,
     CreateReservation,
     DeleteReservation,
     PurgeDue,
@@ -17,6 +18,14 @@ from minislurm.cluster.state import ClusterState
 from minislurm.controller.journal_format import decode
 from minislurm.controller.records import changed_records
 from minislurm.controller.store import Batch, Store
+from minislurm.domain.accounts import (
+    Account,
+    AccountChanges,
+    AccountUser,
+    Association,
+    AssociationLimits,
+    Qos,
+)
 from minislurm.domain.errors import Refusal
 from minislurm.domain.ids import NodeName
 from minislurm.domain.job import Dependency, DependencyKind
@@ -60,6 +69,7 @@ def a_history(seed: int, steps: int = 75) -> SimCluster:
                 cluster.tell(UpdatePartition("batch", OPERATOR, state))
             case 11:
                 _reserve(cluster, chance, node)
+                _change_accounts(cluster, chance)
             case _:
                 cluster.run(chance.random() * 15)
     return cluster
@@ -82,6 +92,20 @@ def _reserve(cluster: SimCluster, chance: random.Random, node: str) -> None:
     cluster.tell(CreateReservation(changes, OPERATOR, f"reservation-{cluster.now}"))
 
 
+def _change_accounts(cluster: SimCluster, chance: random.Random) -> None:
+    """Users user1000 and user1001 in accounts a and b, with whatever limits."""
+    limits = AssociationLimits({"gres/gpu": chance.randint(0, 6)}, max_jobs=chance.choice([None, 2]))
+    changes = AccountChanges(
+        accounts=(Account("a", weight=chance.randint(1, 5)), Account("b", parent="a", limits=limits)),
+        users=(AccountUser("user1000", "a"), AccountUser("user1001", "b")),
+        associations=tuple(
+            Association(*pair) for pair in (("a", "user1000"), ("b", "user1000"), ("b", "user1001"))
+        ),
+        qos=(Qos("high", priority=chance.randint(1, 9)),),
+    )
+    cluster.tell(ChangeAccounts(changes, cluster.state.accounts.version, OPERATOR))
+
+
 def _submit(cluster: SimCluster, chance: random.Random) -> None:
     kinds = [None, *DependencyKind]
     kind = chance.choice(kinds)
@@ -100,6 +124,8 @@ def _submit(cluster: SimCluster, chance: random.Random) -> None:
             array_tasks=tuple(range(chance.choice([0, 0, 3]))),
             script_hash=chance.choice(["s1", "s2"]),
             is_batch=chance.random() < 0.9,
+            user_name=chance.choice(["user1000", "user1000", "user1001", "nobody"]),
+            account=chance.choice(["", "", "b"]),
         )
     except Refusal:
         pass

@@ -40,6 +40,12 @@ def differences(one: ClusterState, other: ClusterState) -> list[str]:
     names = [name for name in COMPARED if getattr(one, name) != getattr(other, name)]
     if dict(one.ended) != dict(other.ended):
         names.append("ended")
+    ours, theirs = one.accounts, other.accounts
+    for name in ("tree", "version", "usage", "submitted"):
+        if getattr(ours, name) != getattr(theirs, name):
+            names.append(f"accounts.{name}")
+    if ours.limits.ledger.uses != theirs.limits.ledger.uses:
+        names.append("accounts.limits")
     return names
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from minislurm.cluster import events, state
 from minislurm.controller import journal_format
-from minislurm.domain import job, node, resources, views
+from minislurm.domain import accounts, job, node, resources, views
 from minislurm.domain.ids import Bitmap, JobId, NodeName, StepId
 from minislurm.domain.job import Job, JobSpec, Step
 from minislurm.domain.node import NodeFacts
@@ -39,7 +39,8 @@ QUICK = settings(
 #: Put together by hand by whoever sends or shows them; no message has their name, but for Outcome, whose
 #: refusal travels as its code (rpc/status.py).
 WITHOUT_MESSAGE = {
-    "Outcome", "ControllerInfo", "ConfigurationView", "StepView", "Touched", "Kept", "ClusterState",
+    "Outcome", "ControllerInfo", "ConfigurationView", "AccountsView", "StepView", "Touched", "Kept",
+    "ClusterState",
 }  # fmt: skip
 
 
@@ -51,7 +52,7 @@ def _dataclasses(module: ModuleType) -> Iterator[type]:
 
 TRAVELLERS = [
     cls
-    for module in (job, node, resources, views, events, state)
+    for module in (accounts, job, node, resources, views, events, state)
     for cls in _dataclasses(module)
     if cls.__name__ not in WITHOUT_MESSAGE
 ]

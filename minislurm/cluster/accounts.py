@@ -1,0 +1,337 @@
+"""The account tree in the state: its records, what runs and waits by whom, and what was used.
+
+Usage is exact at every moment without a clock: it is known as of the last start or end of a job of the user,
+and from there it follows from what runs since (`settle`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from minislurm.domain import tres
+from minislurm.domain.account_check import problems
+from minislurm.domain.accounts import (
+    NORMAL,
+    ROOT,
+    AccountChanges,
+    AccountTree,
+    AssociationLimits,
+)
+from minislurm.domain.configuration import AccountsSection
+from minislurm.domain.errors import Refusal, RefusalCode
+from minislurm.domain.ids import NodeName
+from minislurm.domain.job import Job, JobSpec
+from minislurm.domain.node import Node
+from minislurm.domain.resources import NodeAllocation
+from minislurm.domain.states import NodeState, Reason
+from minislurm.domain.tres import parse_weights
+from minislurm.scheduling.accounts import AccountsSnapshot
+from minislurm.scheduling.fair_share import History, UserKey
+from minislurm.scheduling.limits import Charged, Hit, Ledger, Limits, RuleBook
+
+_HISTORY_LASTS_S = 5.0
+#: Less than this is nothing (TRES-seconds).
+_NOTHING = 1e-6
+
+
+@dataclass(slots=True)
+class UsageRecord:
+    """What the user's jobs in the account have used, as of `time`, decayed until then."""
+
+    account: str
+    user: str
+    time: float = 0.0
+    tres_seconds: dict[str, float] = field(default_factory=dict)
+
+
+def charged_of(job: Job) -> Charged:
+    return Charged(job.spec.account, job.spec.user_name, job.spec.qos)
+
+
+def jobs_in(job: Job) -> int:
+    """Submitted jobs that the record stands for: each task of an array is one."""
+    return 0 if job.state.is_final else len(job.pending_tasks) or 1
+
+
+@dataclass(slots=True)
+class AccountsState:
+    tree: AccountTree = field(default_factory=AccountTree)
+    #: Counts the changes, so that two operators do not overwrite each other's.
+    version: int = 0
+    usage: dict[UserKey, UsageRecord] = field(default_factory=dict)
+    settings: AccountsSection = AccountsSection()
+
+    # Derived.
+    limits: Limits = field(default_factory=lambda: _limits(AccountTree()))
+    submitted: Counter[Charged] = field(default_factory=Counter)
+    #: Usage records that differ from the stored snapshot, and whether the tree does.
+    touched_usage: set[UserKey] = field(default_factory=set)
+    touched_tree: bool = False
+    #: Nodes are as they were when `limits.capacity` was worked out.
+    capacity_is_known: bool = False
+    #: What passes were last shown of the usage, and when it was worked out.
+    _history: tuple[float, History | None] = (0.0, None)
+
+    @property
+    def are_enforced(self) -> bool:
+        """May only users of an account submit?"""
+        return not self.tree.is_empty and self.settings.enforce != "off"
+
+    @property
+    def limits_are_enforced(self) -> bool:
+        return not self.tree.is_empty and self.settings.enforce == "limits"
+
+    # What runs and waits
+
+    def started(self, job: Job, now: float) -> None:
+        self.settle(charged_of(job), now)
+        self.limits.charge(charged_of(job), tres.as_dict(job.allocated_tres))
+
+    def ended(self, job: Job, now: float) -> None:
+        self.settle(charged_of(job), now)
+        self.limits.charge(charged_of(job), tres.as_dict(job.allocated_tres), -1)
+
+    def count(self, job: Job, sign: int) -> None:
+        """Takes a record's jobs into the number of submitted ones, or out of it."""
+        number = jobs_in(job)
+        if number:
+            who = charged_of(job)
+            self.submitted[who] += sign * number
+            if not self.submitted[who]:
+                del self.submitted[who]
+
+    def recount(self, active: Iterable[Job]) -> None:
+        """What runs, anew from the jobs that hold nodes."""
+        self.limits = _limits(self.tree, self.limits.capacity)
+        for job in active:
+            self.limits.charge(charged_of(job), tres.as_dict(job.allocated_tres))
+
+    def measure(self, nodes: Iterable[Node]) -> None:
+        """What the cluster has, if that may have changed: the nodes that are up and not drained.
+
+        When it is asked for and not at each change: ten thousand nodes register one by one.
+        """
+        if self.capacity_is_known:
+            return
+        self.capacity_is_known = True
+        total: dict[str, int] = {}
+        for node in nodes:
+            if node.state is not NodeState.UP or node.drained:
+                continue
+            amounts = {tres.CPU: node.cpus, tres.MEMORY: node.memory_mib, tres.NODE: 1}
+            tres.add(total, {**amounts, tres.GPU: node.gpu_count})
+            for group in node.gpus:
+                if group.type:
+                    tres.add(total, {tres.gpus_of_type(group.type): group.count})
+        self.limits.capacity = total
+
+    # Usage
+
+    def settle(self, who: Charged, now: float) -> None:
+        """Brings the user's usage up to `now`, before what runs changes."""
+        key = (who.account, who.user)
+        record = self.usage.get(key)
+        if record is None:
+            record = self.usage[key] = UsageRecord(who.account, who.user, now)
+        record.tres_seconds = self.usage_at(record, now)
+        record.time = max(record.time, now)
+        self.touched_usage.add(key)
+
+    def settle_all(self, now: float) -> None:
+        for record in self.usage.values():
+            self.settle(Charged(record.account, record.user, ""), now)
+
+    def usage_at(self, record: UsageRecord, now: float) -> dict[str, float]:
+        """TRES-seconds, those of the past fading by half in each half-life.
+
+        A constant rate r over t seconds leaves the integral of r · 2^(-(t - s)/h) over s from 0 to t:
+        r · (1 - 2^(-t/h)) · h / ln 2.
+        """
+        passed = max(0.0, now - record.time)
+        half_life = self.settings.decay_half_life_s
+        left, grown = 1.0, passed
+        if half_life:
+            left = 2.0 ** (-passed / half_life)
+            grown = -math.expm1(-passed / half_life * math.log(2.0)) * half_life / math.log(2.0)
+        rates = self.limits.ledger.of("user", record.account, record.user).tres
+        result = {name: amount * left for name, amount in record.tres_seconds.items()}
+        for name, rate in rates.items():
+            result[name] = result.get(name, 0.0) + rate * grown
+        return {name: amount for name, amount in result.items() if amount > _NOTHING}
+
+    # The tree
+
+    def change(self, changes: AccountChanges, active: Iterable[Job]) -> None:
+        self.tree = self.tree.changed(changes)
+        self.version += 1
+        self._history = (0.0, None)
+        self.touched_tree = True
+        for key in [(key.account, key.user) for key in changes.removed_associations]:
+            if self.usage.pop(key, None) is not None:
+                self.touched_usage.add(key)
+        self.recount(active)
+
+    def snapshot(self, now: float, nodes: Iterable[Node]) -> AccountsSnapshot | None:
+        """As a pass sees it; None while no account was ever added."""
+        if self.tree.is_empty:
+            return None
+        self.measure(nodes)
+        return AccountsSnapshot(
+            tree=self.tree,
+            ledger=self.limits.ledger.copy(),
+            history=self._history_at(now),
+            capacity=dict(self.limits.capacity),
+            half_life_s=self.settings.decay_half_life_s,
+            book=self.limits.book,
+            enforces_limits=self.limits_are_enforced,
+        )
+
+    def _history_at(self, now: float) -> History:
+        """Worked out every few seconds and not in every pass, as by Slurm's PriorityCalcPeriod."""
+        time, history = self._history
+        if history is None or not time <= now < time + _HISTORY_LASTS_S:
+            usage = {key: self.usage_at(record, now) for key, record in self.usage.items()}
+            history = History(self.tree, usage, parse_weights(self.settings.billing_weights))
+            self._history = (now, history)
+        return history
+
+
+def _limits(tree: AccountTree, capacity: tres.Tres | None = None) -> Limits:
+    return Limits(RuleBook(tree), Ledger(tree), capacity or {})
+
+
+# Submissions
+
+
+def with_account(accounts: AccountsState, spec: JobSpec) -> JobSpec | Refusal:
+    """The specification with the account and the QOS that it is charged to.
+
+    Nothing is made up, and nothing refused, while no account was ever added.
+    """
+    if accounts.tree.is_empty:
+        return spec
+    tree, user = accounts.tree, spec.user_name
+    account = spec.account.lower() or tree.default_account(user)
+    if accounts.are_enforced and tree.association(account, user) is None:
+        return Refusal(RefusalCode.INVALID_ACCOUNT)
+    qos = spec.qos.lower() or tree.default_qos(account, user)
+    if accounts.are_enforced and (qos not in tree.qos or qos not in _allowed(tree, account, user)):
+        return Refusal(RefusalCode.INVALID_QOS)
+    return replace(spec, account=account, qos=qos)
+
+
+def _allowed(tree: AccountTree, account: str, user: str) -> tuple[str, ...]:
+    return tree.allowed_qos(account, user) if account in tree.accounts else (NORMAL,)
+
+
+def longest_s(accounts: AccountsState, spec: JobSpec) -> float | None:
+    """The limit that a job gets that names none, where QOS or association have one; seconds."""
+    if not accounts.limits_are_enforced:
+        return None
+    qos = accounts.tree.qos.get(spec.qos)
+    if qos is not None and qos.max_wall_s is not None:
+        return qos.max_wall_s
+    return accounts.tree.user_limit(spec.account, spec.user_name, lambda limits: limits.max_wall_s)
+
+
+def refuse_job(accounts: AccountsState, job: Job, asked: tres.Tres) -> Refusal | None:
+    """Slurm refuses what comes on top of the number of submitted jobs; and, where the QOS says
+    DenyOnLimit, what is over a limit all by itself. Anything else waits."""
+    if not accounts.limits_are_enforced:
+        return None
+    reason = _submit_hit(accounts, job)
+    if reason is None:
+        qos = accounts.tree.qos.get(job.spec.qos)
+        if qos is not None and qos.denies:
+            alone = Limits(accounts.limits.book, Ledger(accounts.tree), {})
+            hit = alone.hit(charged_of(job), asked, job.time_limit_s)
+            reason = hit.reason if hit is not None else None
+    if reason is None:
+        return None
+    return Refusal(RefusalCode.ACCOUNTING_POLICY, details=(reason.value,), job_id=job.id)
+
+
+def _submit_hit(accounts: AccountsState, job: Job) -> Reason | None:
+    tree, who, more = accounts.tree, charged_of(job), jobs_in(job)
+    qos = tree.qos.get(who.qos)
+
+    def over(most: int | None, counts: Callable[[Charged], bool]) -> bool:
+        """Sums up only where there is a limit."""
+        return most is not None and more + sum(n for k, n in accounts.submitted.items() if counts(k)) > most
+
+    if qos is not None:
+        if over(qos.max_submit_jobs_per_user, lambda k: (k.qos, k.user) == (who.qos, who.user)):
+            return Reason.QOS_MAX_SUBMIT_JOBS_PER_USER
+        if over(qos.group_submit_jobs, lambda k: k.qos == who.qos):
+            return Reason.QOS_GRP_SUBMIT_JOBS
+    if qos is None or qos.max_submit_jobs_per_user is None:
+        most = tree.user_limit(who.account, who.user, _max_submit)
+        if over(most, lambda k: (k.account, k.user) == (who.account, who.user)):
+            return Reason.ASSOC_MAX_SUBMIT_JOBS
+    association = tree.association(who.account, who.user)
+    if association is not None and over(
+        association.limits.group_submit_jobs, lambda k: (k.account, k.user) == (who.account, who.user)
+    ):
+        return Reason.ASSOC_GRP_SUBMIT_JOBS
+    for name in tree.path(who.account):
+        most = tree.accounts[name].limits.group_submit_jobs
+        if over(most, lambda k, name=name: name in tree.path(k.account)):  # type: ignore[misc]
+            return Reason.ASSOC_GRP_SUBMIT_JOBS
+    return None
+
+
+def _max_submit(limits: AssociationLimits) -> int | None:
+    return limits.max_submit_jobs
+
+
+# Placements
+
+
+def placement_hit(
+    accounts: AccountsState, job: Job, allocation: Iterable[NodeAllocation], nodes: dict[NodeName, Node]
+) -> Hit | None:
+    """A plan's placement is asked again when it comes: others may have started meanwhile."""
+    if not accounts.limits_are_enforced:
+        return None
+    accounts.measure(nodes.values())
+    asked = tres.as_dict(tres.tres_of_allocation(allocation, nodes))
+    return accounts.limits.hit(charged_of(job), asked, job.time_limit_s)
+
+
+# Changes
+
+
+def refuse_changes(accounts: AccountsState, changes: AccountChanges, jobs: Iterable[Job]) -> Refusal | None:
+    """Why the tree may not become so. `jobs`: all there are."""
+    if ROOT in (*changes.removed_accounts, *changes.removed_users):
+        return Refusal(RefusalCode.INVALID_ACCOUNTS, details=("root: cannot be removed",))
+    if NORMAL in changes.removed_qos:
+        return Refusal(RefusalCode.INVALID_ACCOUNTS, details=(f"QOS {NORMAL}: cannot be removed",))
+    found = tuple(problems(accounts.tree.changed(changes)))
+    if found:
+        return Refusal(RefusalCode.INVALID_ACCOUNTS, details=found)
+    return _refuse_active(changes, jobs)
+
+
+def _refuse_active(changes: AccountChanges, jobs: Iterable[Job]) -> Refusal | None:
+    """Slurm: what jobs are charged to stays until they have ended."""
+    accounts, users = set(changes.removed_accounts), set(changes.removed_users)
+    pairs = {(key.account, key.user) for key in changes.removed_associations}
+    qos = set(changes.removed_qos)
+    if not (accounts or users or pairs or qos):
+        return None
+    lines = tuple(
+        f"JobID = {job.id} A = {who.account} U = {who.user} Q = {who.qos}"
+        for job in jobs
+        if not job.state.is_final
+        and (
+            (who := charged_of(job)).account in accounts
+            or who.user in users
+            or (who.account, who.user) in pairs
+            or who.qos in qos
+        )
+    )
+    return Refusal(RefusalCode.JOBS_ACTIVE, details=lines) if lines else None

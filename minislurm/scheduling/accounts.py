@@ -1,0 +1,102 @@
+"""What a pass knows of accounts: who may start more (`limits.py`), and who should (`fair_share.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from minislurm.domain.accounts import AccountTree
+from minislurm.domain.configuration import Partition, SchedulerSection
+from minislurm.domain.tres import Tres
+from minislurm.scheduling.fair_share import FairKey, FairOrder, History
+from minislurm.scheduling.limits import Ledger, Limits, RuleBook, tres_of_shares
+from minislurm.scheduling.model import RequestClass, Wait
+
+if TYPE_CHECKING:
+    from minislurm.scheduling.nodes import Share
+
+
+@dataclass(frozen=True, slots=True)
+class AccountsSnapshot:
+    """The tree, what runs by whom, what was used, at the time of the snapshot."""
+
+    tree: AccountTree
+    ledger: Ledger
+    #: What was used, decayed to about now.
+    history: History
+    #: What the cluster has.
+    capacity: Tres
+    half_life_s: float = 0.0
+    #: The tree's limits, looked up; None: to be made.
+    book: RuleBook | None = None
+    #: False: nothing keeps a job from starting (`accounts.enforce`).
+    enforces_limits: bool = True
+
+
+class AccountsPass:
+    """The accounts in one pass. Without a snapshot of them nothing is limited and every factor is 0."""
+
+    def __init__(self, snapshot: AccountsSnapshot | None, settings: SchedulerSection) -> None:
+        self._snapshot = snapshot
+        self._settings = settings
+        self._limits: Limits | None = None
+        self._fair: FairOrder | None = None
+        self._highest = (0, 0)
+        if snapshot is not None:
+            tree = snapshot.tree
+            self._highest = (
+                max((item.priority for item in tree.qos.values()), default=0),
+                max((item.priority for item in tree.associations.values()), default=0),
+            )
+        if snapshot is not None and snapshot.enforces_limits:
+            self._limits = Limits(
+                snapshot.book or RuleBook(snapshot.tree), snapshot.ledger.copy(), snapshot.capacity
+            )
+
+    def blocked(
+        self, jobs: RequestClass, shares: Sequence[Share] | None = None, rows: Mapping[str, int] | None = None
+    ) -> Wait | None:
+        """Why one more job of the class may not start (there, with `shares`); it holds nobody up."""
+        return None if self._limits is None else self._limits.blocked(jobs, shares, rows)
+
+    def started(self, jobs: RequestClass, shares: Sequence[Share], rows: Mapping[str, int]) -> None:
+        if self._limits is not None:
+            self._limits.started(jobs, shares, rows)
+        if self._fair is not None:
+            self._fair.started(jobs.account, jobs.user_name, tres_of_shares(shares, rows))
+
+    def priority(self, jobs: RequestClass) -> float:
+        """The fair-share, QOS and association parts of the multifactor priority: weight × factor of each."""
+        if self._snapshot is None:
+            return 0.0
+        tree, settings = self._snapshot.tree, self._settings
+        qos, association = tree.qos.get(jobs.qos), tree.association(jobs.account, jobs.user_name)
+        factor = self._snapshot.history.factor(jobs.account, jobs.user_name)
+        total = settings.priority_weight_fair_share * factor
+        highest_qos, highest_association = self._highest
+        if qos is not None and highest_qos:
+            total += settings.priority_weight_qos * qos.priority / highest_qos
+        if association is not None and highest_association:
+            total += settings.priority_weight_association * association.priority / highest_association
+        return total
+
+    def is_fair(self, partition: Partition) -> bool:
+        """Does the partition go by the order `fair`?"""
+        return self._snapshot is not None and (partition.order or self._settings.order) == "fair"
+
+    def fair_key(self, jobs: RequestClass) -> FairKey:
+        """Where the class stands under the order `fair`, () for any other; never less than before."""
+        taken = self._snapshot
+        if taken is None or not self.is_fair(jobs.partition):
+            return ()
+        if self._fair is None:
+            running = {
+                (holder.name, holder.user): use.tres
+                for holder, use in (self._limits.ledger if self._limits else taken.ledger).uses.items()
+                if holder.kind == "user"
+            }
+            self._fair = FairOrder(
+                taken.tree, running, taken.history.usage, taken.capacity, taken.half_life_s
+            )
+        return self._fair.key(jobs.account, jobs.user_name)

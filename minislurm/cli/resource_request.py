@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from minislurm.cli.job_options import JobOptions
-from minislurm.cli.option_values import parse_gpus, parse_gres
+from minislurm.cli.option_values import SwitchCount, parse_gpus, parse_gres
 from minislurm.domain.errors import Refusal, RefusalCode, UsageError
 from minislurm.domain.hostlist import expand
 from minislurm.domain.ids import NodeName
+from minislurm.domain.reservation import LicenseCount, parse_licenses
 from minislurm.domain.resources import GpuGroup, ResourceRequest
 
 Warn = Callable[[str], None]
@@ -60,6 +62,9 @@ def resources_of(options: JobOptions, warn: Warn) -> Resources:
         tasks = shape.tasks
     else:
         tasks = (shape.tasks_per_node or 1) * shape.nodes_min
+    switches = options.switches or SwitchCount(0)
+    if switches.wait_s == 0.0:
+        switches = SwitchCount(0)  # not worth any wait
     request = ResourceRequest(
         nodes_min=shape.nodes_min,
         nodes_max=shape.nodes_max,
@@ -74,10 +79,20 @@ def resources_of(options: JobOptions, warn: Warn) -> Resources:
         gpus_per_task=gpus.per_task,
         gpus_total=gpus.total,
         gpu_type=gpus.type,
-        exclusive=options.exclusive is not None,
+        exclusive=options.exclusive == "node",
         required_nodes=required,
         excluded_nodes=excluded,
         features=options.constraint,
+        reservation=options.reservation,
+        licenses=_licenses(options.licenses),
+        exclusive_user=os.getuid() if options.exclusive == "user" else None,
+        topology_level=options.topology.level if options.topology else "",
+        topology_required=options.topology is not None and options.topology.required,
+        switches=switches.count,
+        switches_wait_s=switches.wait_s or 0.0,
+        segment=options.segment or 0,
+        spread=options.spread_job,
+        tasks_follow_nodes=shape.tasks is None and 0 < shape.nodes_min < shape.nodes_max,
     )
     return Resources(request, shape.tasks, shape.tasks_per_node)
 
@@ -91,6 +106,13 @@ def node_names(text: str) -> tuple[NodeName, ...]:
         return tuple(NodeName(name) for name in dict.fromkeys(expand(text)))
     except (OSError, ValueError) as error:
         raise Refusal(RefusalCode.INVALID_NODE_NAME) from error
+
+
+def _licenses(text: str) -> tuple[LicenseCount, ...]:
+    try:
+        return parse_licenses(text) if text else ()
+    except ValueError as error:
+        raise Refusal(RefusalCode.INVALID_LICENSES) from error
 
 
 def _shape_of(options: JobOptions, required: tuple[NodeName, ...], warn: Warn) -> _Shape:

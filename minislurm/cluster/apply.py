@@ -18,10 +18,13 @@ from minislurm.cluster.events import (
     NodePrepared,
     NodeRegistered,
     NodeReleased,
+    NodeWeightChanged,
     PartitionChanged,
     PendingEnded,
     RequestHandled,
     RequestsForgotten,
+    ReservationChanged,
+    ReservationEnded,
     RunEnded,
     RunEnding,
     RunPlaced,
@@ -116,6 +119,17 @@ def apply(state: ClusterState, event: Event) -> None:
             for request_id in event.request_ids:
                 state.requests.pop(request_id, None)
                 state.touched.requests.add(request_id)
+        case ReservationChanged():
+            state.reservations[event.reservation.name] = event.reservation
+            state.touched.reservations.add(event.reservation.name)
+            state.kept.running.clear()  # it may end its runs
+        case ReservationEnded():
+            del state.reservations[event.name]
+            state.touched.reservations.add(event.name)
+            state.kept.running.clear()
+        case NodeWeightChanged():
+            state.nodes[event.node].changed_weight = event.weight
+            state.touch_node(event.node)
         case _:
             assert_never(event)
 
@@ -196,6 +210,7 @@ def _back_to_pending(job: Job, now: float, cause: str, hold: bool) -> None:
     job.requeue_cause = ""
     job.requeue_held = False
     job.signal_sent = False
+    job.switches_waived = False
     job.next_step_id = StepId(0)
     job.steps = {}
     if cause != "launch_failure":
@@ -369,7 +384,10 @@ def _end_step_on_nodes(state: ClusterState, event: StepNodeEnded) -> None:
 
 def _register(state: ClusterState, event: NodeRegistered) -> None:
     node = state.nodes[event.node]
+    moved = node.facts.topology != event.facts.topology
     node.facts = event.facts
+    if moved:
+        state.place_nodes()
     node.stale_runs = tuple(
         run.key for run in event.runs if not run.clean and not is_current(state, node, run.job_id, run.run)
     )

@@ -110,7 +110,7 @@ def _check_kept(state: ClusterState) -> None:
     for name, piece in state.kept.nodes.items():
         assert piece == availability(state.nodes[name]), f"{name}: changed since the last snapshot"
     for job_id, run in state.kept.running.items():
-        assert run == run_of(state.jobs[job_id]), f"{job_id}: changed since the last snapshot"
+        assert run == run_of(state, state.jobs[job_id]), f"{job_id}: changed since the last snapshot"
     for key, queued in state.queue.classes.items():
         if queued.view is not None and not queued.array_rests:
             members = [(job.eligible_time, job.job_id) for job in queued.view.jobs]

@@ -25,7 +25,7 @@ from minislurm.cluster.events import (
     RunStarted,
     TaskDetached,
 )
-from minislurm.cluster.messages import EligibilityDue
+from minislurm.cluster.messages import EligibilityDue, SwitchWaitOver
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import DependencyKind, EndCause, Job
@@ -105,6 +105,15 @@ def decide_eligibility(state: ClusterState, message: EligibilityDue, now: float)
 def _anyone_waits(state: ClusterState) -> bool:
     """For any job: mostly nobody does, and then an end need not be looked at closer."""
     return bool(state.dependents or state.singletons)
+
+
+def decide_switch_wait(state: ClusterState, message: SwitchWaitOver, now: float) -> list[Event]:
+    job = state.jobs.get(message.job_id)
+    if job is None or not state.is_eligible(job) or not job.request.switches:
+        return []
+    if job.eligible_time + job.request.switches_wait_s > now:
+        return []  # it was requeued since, and waits anew
+    return [JobUpdated(now, replace(job, pending_tasks=list(job.pending_tasks), switches_waived=True))]
 
 
 def _wake(state: ClusterState, job_id: JobId, now: float) -> Iterator[Event]:

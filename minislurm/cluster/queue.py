@@ -21,10 +21,26 @@ class ClassKey:
     nice: int
     priority: int | None
     avoided_nodes: tuple[NodeName, ...]
+    #: The user matters where nodes may belong to a user or a reservation; name and account to the latter.
+    user_id: int = 0
+    user_name: str = ""
+    account: str = ""
 
 
 def class_key(job: Job) -> ClassKey:
-    return ClassKey(job.request, job.partition, job.time_limit_s, job.nice, job.priority, job.avoided_nodes)
+    spec = job.spec
+    reserved = bool(job.request.reservation)
+    return ClassKey(
+        job.request,
+        job.partition,
+        job.time_limit_s,
+        job.nice,
+        job.priority,
+        job.avoided_nodes,
+        spec.user_id,
+        spec.user_name if reserved else "",
+        spec.account if reserved else "",
+    )
 
 
 @dataclass(slots=True)

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import overload
 
+from minislurm.cluster.licenses import free_licenses
 from minislurm.cluster.queue import ClassKey, QueueClass
+from minislurm.cluster.reserved_nodes import run_end
 from minislurm.cluster.runs import array_slots
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.configuration import Partition
 from minislurm.domain.ids import Bitmap, JobId
 from minislurm.domain.job import Job
 from minislurm.domain.node import Node
+from minislurm.domain.reservation import Reservation, ReservationFlag
 from minislurm.domain.states import JobState
 from minislurm.scheduling.model import (
     NodeAvailability,
     QueuedJob,
     RequestClass,
+    ReservedNodes,
     RunningJob,
     Snapshot,
 )
@@ -37,6 +42,8 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
         ],
         topology=state.topology,
         settings=state.configuration.scheduler,
+        reservations=tuple(_reserved(r) for r in sorted(state.reservations.values(), key=_by_start)),
+        licenses=free_licenses(state),
     )
 
 
@@ -61,24 +68,49 @@ def availability(node: Node) -> NodeAvailability:
         gpus=Bitmap(gpus),
         gpus_by_type={name: node.gpus_of_type(name) for name in types},
         features=frozenset(node.spec.features),
-        weight=node.spec.weight,
+        weight=node.weight,
+    )
+
+
+#: So many times of a recurring reservation are foreseen.
+_WINDOWS = 16
+
+
+def _by_start(reservation: Reservation) -> tuple[float, str]:
+    return reservation.start_time, reservation.name
+
+
+def _reserved(reservation: Reservation) -> ReservedNodes:
+    has = reservation.has
+    return ReservedNodes(
+        reservation.name,
+        tuple(islice(reservation.windows(), _WINDOWS)),
+        reservation.nodes,
+        reservation.users,
+        reservation.accounts,
+        maintenance=has(ReservationFlag.MAINT),
+        binds_nodes=reservation.binds_nodes,
+        binds_time=not has(ReservationFlag.FLEX),
+        overrides=has(ReservationFlag.MAINT) or has(ReservationFlag.OVERLAP),
     )
 
 
 def kept_run(state: ClusterState, job_id: JobId) -> RunningJob:
     found = state.kept.running.get(job_id)
     if found is None:
-        found = state.kept.running[job_id] = run_of(state.jobs[job_id])
+        found = state.kept.running[job_id] = run_of(state, state.jobs[job_id])
     return found
 
 
-def run_of(job: Job) -> RunningJob:
+def run_of(state: ClusterState, job: Job) -> RunningJob:
+    request = job.request
+    own = (job.spec.user_id, request.exclusive_user is not None, request.licenses)
     if job.state is not JobState.COMPLETING:
-        return RunningJob(job.id, job.expected_end_time, job.allocation)
+        return RunningJob(job.id, run_end(state, job), job.allocation, *own)
     # Nodes that have let go are free already: counted twice, they would seem to have room beside a head.
     # The others are about to let go.
     held = tuple(part for part in job.allocation if part.node in job.open_nodes)
-    return RunningJob(job.id, 0.0, held)
+    return RunningJob(job.id, 0.0, held, *own)
 
 
 def _kept_class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestClass:
@@ -103,6 +135,9 @@ def _class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestCla
         avoided_nodes=key.avoided_nodes,
         jobs=_Members(list(queued.members), arrays),
         key=queued.number,
+        user_id=key.user_id,
+        user_name=key.user_name,
+        account=key.account,
     )
 
 

@@ -14,6 +14,7 @@ from minislurm.domain.configuration import Configuration, Partition
 from minislurm.domain.ids import JobId, NodeName, StepId
 from minislurm.domain.job import Dependency, DependencyKind, Job
 from minislurm.domain.node import Node, NodeSpec
+from minislurm.domain.reservation import Reservation
 from minislurm.domain.states import JobState, PartitionState
 from minislurm.domain.topology import Topology
 from minislurm.scheduling.model import NodeAvailability, RunningJob
@@ -49,6 +50,7 @@ class Touched:
     nodes: set[NodeName] = field(default_factory=set)
     arrays: set[JobId] = field(default_factory=set)
     requests: set[str] = field(default_factory=set)
+    reservations: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -71,6 +73,7 @@ class ClusterState:
     arrays: dict[JobId, ArraySummary] = field(default_factory=dict)
     partition_states: dict[str, PartitionState] = field(default_factory=dict)
     requests: dict[str, RequestRecord] = field(default_factory=dict)
+    reservations: dict[str, Reservation] = field(default_factory=dict)
     next_job_id: JobId = JobId(1)
 
     # Derived.
@@ -91,6 +94,8 @@ class ClusterState:
     tasks: dict[tuple[JobId, int], JobId] = field(default_factory=dict)
     #: How many jobs use a stored script or environment.
     blob_uses: dict[str, int] = field(default_factory=dict)
+    #: Licenses that active jobs hold, by name; a name that nobody holds is not there.
+    licenses_used: dict[str, int] = field(default_factory=dict)
     touched: Touched = field(default_factory=Touched)
     kept: Kept = field(default_factory=Kept, compare=False)
 
@@ -141,7 +146,6 @@ class ClusterState:
     def configure(self, configuration: Configuration) -> None:
         """Nodes and partitions as now declared. A node that is gone stays while jobs are on it."""
         self.configuration = configuration
-        self.topology = Topology.of(configuration.topology)
         self.kept = Kept()
         for queued in self.queue.classes.values():
             queued.view = None
@@ -152,12 +156,18 @@ class ClusterState:
         for name in [n for n, node in self.nodes.items() if n not in declared and not node.jobs]:
             del self.nodes[name]
             self.touch_node(name)
+        self.place_nodes()
         by_node: dict[NodeName, list[str]] = {name: [] for name in self.nodes}
         for partition in configuration.partitions:
             for name in partition.nodes:
                 by_node[name].append(partition.name)
         self.partitions_of_node = {name: tuple(names) for name, names in by_node.items()}
         self.next_job_id = max(self.next_job_id, JobId(configuration.limits.first_job_id))
+
+    def place_nodes(self) -> None:
+        """The topology, from the configuration and from what nodes have reported."""
+        reported = {name: node.facts.topology for name, node in self.nodes.items() if node.facts.topology}
+        self.topology = Topology.of(self.configuration.topology, reported)
 
     def _declare(self, name: NodeName, spec: NodeSpec) -> None:
         node = self.nodes.get(name)
@@ -175,6 +185,7 @@ class ClusterState:
             self.queue.add(job)
         if job.state.holds_nodes:
             self.active.add(job.id)
+            self._count_licenses(job, 1)
         if job.state is JobState.PENDING:
             for clause in job.dependencies:
                 self._index_dependency(job, clause)
@@ -192,7 +203,9 @@ class ClusterState:
     def unindex_job(self, job: Job) -> None:
         """Takes it out again, before a change or before it is forgotten."""
         self.queue.discard(job.id)
-        self.active.discard(job.id)
+        if job.id in self.active:
+            self.active.discard(job.id)
+            self._count_licenses(job, -1)
         self.ended.pop(job.id, None)
         self.singletons.discard(job.id)
         for clause in job.dependencies:
@@ -203,6 +216,14 @@ class ClusterState:
                     del self.dependents[clause.job_id]
         if job.array_task_id is not None:
             self.tasks.pop((job.array_job_id, job.array_task_id), None)
+
+    def _count_licenses(self, job: Job, change: int) -> None:
+        for license in job.request.licenses:
+            used = self.licenses_used.get(license.name, 0) + change * license.count
+            if used:
+                self.licenses_used[license.name] = used
+            else:
+                self.licenses_used.pop(license.name, None)
 
     def count_blobs(self, job: Job, change: int) -> None:
         for name in (job.spec.script_hash, job.spec.environment_hash):

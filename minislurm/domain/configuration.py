@@ -93,6 +93,8 @@ class SchedulerSection:
     priority_weight_partition: int = 1000
     priority_max_age_s: float = 7 * 86400.0
     priority_favor_small: bool = False
+    #: No job waits longer than this for few leaf domains (``--switches``).
+    max_switch_wait_s: float = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,8 @@ class NodeSection:
     prolog: str = ""
     epilog: str = ""
     prolog_timeout_s: float = 60.0
+    #: Where the node stands: "zone=a/rack=r7", or "file:PATH" of a file that says so; "": it does not say.
+    topology: str = ""
     #: A node on which so many launches in a row fail is drained with the evidence; 0: never.
     drain_after_launch_failures: int = 3
 
@@ -170,6 +174,14 @@ class DomainSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class License:
+    """So many uses of a program at the same time, all over the cluster."""
+
+    name: str
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Configuration:
     cluster: ClusterSection = ClusterSection()
     auth: AuthSection = AuthSection()
@@ -182,6 +194,7 @@ class Configuration:
     nodes: tuple[NodeSpec, ...] = ()
     partitions: tuple[Partition, ...] = ()
     topology: tuple[DomainSpec, ...] = ()
+    licenses: tuple[License, ...] = ()
     #: The file it came from; "" for none.
     path: str = field(default="", compare=False)
 

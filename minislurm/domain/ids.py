@@ -32,6 +32,11 @@ def indexes_of(bitmap: int) -> tuple[int, ...]:
 
 def lowest_bits(bitmap: int, count: int) -> Bitmap:
     """The `count` lowest members of the set; it must have that many."""
+    if not count:
+        return Bitmap(0)
+    in_a_row = ((1 << count) - 1) * (bitmap & -bitmap)
+    if bitmap and bitmap & in_a_row == in_a_row:
+        return Bitmap(in_a_row)
     taken = 0
     for _ in range(count):
         bit = bitmap & -bitmap

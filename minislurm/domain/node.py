@@ -43,6 +43,8 @@ class NodeFacts:
     sockets: int = 1
     cores_per_socket: int = 0
     threads_per_core: int = 1
+    #: Where it stands: "zone=a/rack=r7", from the top down; "" if it does not know.
+    topology: str = ""
 
 
 @dataclass(slots=True)
@@ -71,10 +73,16 @@ class Node:
     #: As last reported; not journaled.
     cpu_load: float = 0.0
     free_memory_mib: int = 0
+    #: Set by `scontrol update`; None: the configuration's.
+    changed_weight: int | None = None
 
     @property
     def name(self) -> NodeName:
         return self.spec.name
+
+    @property
+    def weight(self) -> int:
+        return self.changed_weight if self.changed_weight is not None else self.spec.weight
 
     @property
     def cpus(self) -> int:

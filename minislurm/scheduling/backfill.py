@@ -24,7 +24,10 @@ from minislurm.scheduling.model import RunningJob, Snapshot
 from minislurm.scheduling.nodes import Counts, Share
 from minislurm.scheduling.timeline import Timeline
 
-Fit = Callable[[list[Counts]], "list[Share] | None"]
+#: The shares of a job that starts at that time, of what is least of these counts; None: it does not fit.
+Fit = Callable[[list[Counts], float], "list[Share] | None"]
+#: Indexes of ascending times; from each to the next, more and more becomes free.
+Segments = Callable[[NDArray[np.float64]], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +86,24 @@ class Backfill:
         return False
 
     def reserve(
-        self, partition: Partition, duration_s: float, demand: Demand, free: Counts, fit: Fit
+        self,
+        partition: Partition,
+        duration_s: float,
+        demand: Demand,
+        free: Counts,
+        fit: Fit,
+        edges: Sequence[float] = (),
+        segments: Segments = lambda times: [0],
     ) -> Generator[None, None, Reservation | None]:
-        """Earliest start for a head that would get `fit(counts)`, if nothing else were started.
+        """Earliest start for a head that would get what `fit` says, if nothing else were started.
 
         None: not even after everything has ended, because of an earlier reservation without an end.
+        `edges`: times besides ends at which nodes open; `segments`: within each none closes.
         Yields between units of work.
         """
         yield from self._load()
         ends = self._timeline.sorted()
-        times = np.unique(np.concatenate((ends.ends, [r.end for r in self.reservations], [self._now])))
+        times = np.unique(np.concatenate((ends.ends, [r.end for r in self.reservations], edges, [self._now])))
         times = times[times >= self._now]
         from_index = self._first_with_enough(partition, demand, free, times)
         if from_index == len(times):
@@ -100,10 +111,10 @@ class Backfill:
         found: dict[int, list[Share] | None] = {}
 
         def fits(k: int) -> bool:
-            found[k] = fit([self._available(float(times[k]), free)])
+            found[k] = fit([self._available(float(times[k]), free)], float(times[k]))
             return found[k] is not None
 
-        first = yield from _first(from_index, len(times), fits)
+        first = yield from _first_of(from_index, segments(times), len(times), fits)
         shares = None if first is None else found[first]
         if first is None or shares is None:
             return None
@@ -177,6 +188,18 @@ def runs_past(end: float, time: float) -> bool:
 def take_all(counts: Counts, shares: Iterable[Share]) -> None:
     for share in shares:
         counts.take(share)
+
+
+def _first_of(
+    start: int, segments: Sequence[int], count: int, holds: Callable[[int], bool]
+) -> Generator[None, None, int | None]:
+    """The least index from `start` on that holds, where later ones hold too within the same segment."""
+    for low, high in zip(segments, [*segments[1:], count], strict=True):
+        if high > start:
+            found = yield from _first(max(low, start), high, holds)
+            if found is not None:
+                return found
+    return None
 
 
 def _first(start: int, count: int, holds: Callable[[int], bool]) -> Generator[None, None, int | None]:

@@ -12,11 +12,11 @@ all; what it lets through is looked at node by node.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from math import inf
 
 from minislurm.domain.configuration import Partition
-from minislurm.scheduling.backfill import Backfill, Fit, Reservation, runs_past, take_all
+from minislurm.scheduling.backfill import Backfill, Fit, Reservation, Segments, runs_past, take_all
 from minislurm.scheduling.capacity import Capacity, Demand, Sums
 from minislurm.scheduling.filters import Filters
 from minislurm.scheduling.model import Snapshot
@@ -41,17 +41,26 @@ class ConservativeBackfill(Backfill):
         self._profiles.clear()  # rare between reservations: made anew when it is needed
 
     def reserve(
-        self, partition: Partition, duration_s: float, demand: Demand, free: Counts, fit: Fit
+        self,
+        partition: Partition,
+        duration_s: float,
+        demand: Demand,
+        free: Counts,
+        fit: Fit,
+        edges: Sequence[float] = (),
+        segments: Segments = lambda times: [0],
     ) -> Generator[None, None, Reservation | None]:
         """Earliest start beside everything reserved so far. None: none was found."""
         yield from self._load()
         profile = self._profile(partition, free)
+        for edge in edges:
+            profile.cut(edge)
         time = self._now
         for _ in range(_ATTEMPTS):
             time = profile.earliest(demand, duration_s, time)
             if time == inf:
                 return None
-            shares = fit(self._while(time, time + duration_s, free))
+            shares = fit(self._while(time, time + duration_s, free), time)
             if shares is not None:
                 self._book(demand, time, time + duration_s, shares)
                 return self._keep(partition.name, time, time + duration_s, tuple(shares), free)
@@ -122,8 +131,8 @@ class Profile:
                 self._free[-1] = sums
 
     def take(self, start: float, end: float, amounts: Sums) -> None:
-        first = self._cut(start)
-        last = self._cut(end) if end != inf else len(self._times)
+        first = self.cut(start)
+        last = self.cut(end) if end != inf else len(self._times)
         for i in range(first, last):
             self._free[i] = Sums(*(have - less for have, less in zip(self._free[i], amounts, strict=True)))
 
@@ -148,8 +157,8 @@ class Profile:
         following = bisect_right(self._times, time)
         return self._times[following] if following < len(self._times) else inf
 
-    def _cut(self, time: float) -> int:
-        """The index of the step that begins at that time, which is made if there is none."""
+    def cut(self, time: float) -> int:
+        """The index of the step that begins at that time; it is made where there is none."""
         i = bisect_left(self._times, time)
         if i == len(self._times) or self._times[i] != time:
             self._times.insert(i, time)

@@ -6,7 +6,7 @@ equal jobs are merged by the order of their next job; the first job that cannot 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Hashable
 
 import numpy as np
 
@@ -16,10 +16,12 @@ from minislurm.scheduling.capacity import Capacity
 from minislurm.scheduling.conservative import ConservativeBackfill
 from minislurm.scheduling.draft import Draft
 from minislurm.scheduling.model import TASK_LIMIT, Plan, RequestClass, Snapshot, Wait
-from minislurm.scheduling.nodes import Counts, Share
+from minislurm.scheduling.nodes import Counts, Mask, Share
+from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.order import Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
 from minislurm.scheduling.room import Room
+from minislurm.scheduling.rooms import Rooms
 from minislurm.scheduling.workspace import Candidate, Workspace
 
 #: Misfits for which it helps to see what each node lacks.
@@ -59,10 +61,11 @@ def steps(
             continue
         candidate = workspace.candidate(jobs)
         turn = Turn(candidate, ranking.line(candidate))
-        if candidate.misfit is None:
+        misfit = cycle.misfit(candidate)
+        if misfit is None:
             turns.append(turn)
         else:
-            draft.wait(turn, cycle.misfit(candidate))
+            draft.wait(turn, misfit)
         yield
     yield from queue.load(turns)
 
@@ -111,25 +114,27 @@ class _Cycle:
         self._filters = workspace.filters
         self._capacity = Capacity(workspace.filters, workspace.table.free)
         kind = ConservativeBackfill if settings.backfill == "conservative" else Backfill
+        self._openings = Openings(workspace.table.inventory, snapshot)
         self._backfill = kind(snapshot, workspace.filters, self._capacity, workspace.timeline)
-        #: By partition: so many blocked jobs have been met, the head first.
+        #: By `_head_of`: so many blocked jobs have been met, the head first.
         self._blocked_in: dict[str, int] = {}
-        self._partition_count = len({jobs.partition.name for jobs in snapshot.classes if jobs.jobs})
+        self._head_count = len({_head_of(jobs) for jobs in snapshot.classes if jobs.jobs})
         #: Without backfill: nodes on which nothing more starts.
         self._closed = np.zeros(len(workspace.table.inventory), dtype=np.bool_)
         #: Blocked requests looked at behind a head.
         self._looked_at = 0
         #: In a pass less and less is free: what is blocked stays so, and whatever takes as long or longer.
-        #: By `Candidate.number`: since which end.
-        self._blocked: dict[int, tuple[float, Wait]] = {}
-        #: The room of the class in turn, and how many of the table's changes it has seen.
-        self._room: tuple[RequestClass, Room] | None = None
-        self._seen = 0
+        #: By `Candidate.number` and user: since which end.
+        self._blocked: dict[tuple[int, int], tuple[float, Wait]] = {}
+        self._in_turn: RequestClass | None = None
+        self._rooms = Rooms(workspace.table.changes, len(workspace.table.inventory))
 
-    def misfit(self, candidate: Candidate) -> Wait:
+    def misfit(self, candidate: Candidate) -> Wait | None:
         """Why it cannot start whoever ends; such jobs hold nobody up."""
-        jobs, reason = candidate.jobs, candidate.misfit
-        assert reason is not None
+        jobs = candidate.jobs
+        reason = candidate.misfit or self._openings.misfit(jobs)
+        if reason is None:
+            return None
         if not self._explains or reason not in _NODE_REASONS:
             return Wait(reason)
         total = self._table.inventory.total
@@ -144,13 +149,14 @@ class _Cycle:
             self._is_closed(jobs) or self._is_beyond_depth(jobs) or self._known_wait(turn) is not None
         ):
             return None
-        if self._is_short(turn.candidate):
+        if self._is_short(turn.candidate) or not self._openings.has_licenses(jobs):
             return None
-        return choose(self._room_beside_reservations(jobs))
+        return choose(self._room_beside_reservations(turn))
 
     def started(self, turn: Turn, shares: list[Share]) -> None:
         self._capacity.started(shares)
         self._backfill.started(shares, end_of(self._now, turn.jobs.time_limit_s))
+        self._openings.started(turn.jobs, shares)
 
     def block(self, turn: Turn) -> Generator[None, None, Wait]:
         """Why the next job of the class waits. Reserves for it where backfill says so."""
@@ -160,16 +166,19 @@ class _Cycle:
             return _PRIORITY
         is_new = wait is None
         if wait is None:
+            lacking = self._openings.license_wait(jobs)
+            if lacking is not None:
+                return lacking
             wait = self._why(turn)
-            self._blocked[turn.candidate.number] = (end_of(self._now, jobs.time_limit_s), wait)
+            self._blocked[self._key(turn)] = (end_of(self._now, jobs.time_limit_s), wait)
             yield
-        partition = jobs.partition.name
-        position = self._blocked_in.get(partition, 0)
-        self._blocked_in[partition] = position + 1
+        head = _head_of(jobs)
+        position = self._blocked_in.get(head, 0)
+        self._blocked_in[head] = position + 1
         if position:
             self._looked_at += is_new
         elif self._settings.backfill_order == "shortest":
-            yield from self._queue.turn_to_shortest_first(partition)
+            yield from self._queue.turn_to_shortest_first(jobs.partition.name)
         if self._settings.backfill == "off":
             self._closed |= self._filters.members(jobs.partition).mask
             return wait
@@ -177,23 +186,24 @@ class _Cycle:
             return wait
         reservation = yield from self._backfill.reserve(
             jobs.partition, end_of(0.0, jobs.time_limit_s), turn.candidate.demand, self._table.free,
-            lambda counts: choose(self._room_in(jobs, counts)),
+            lambda counts, time: choose(self._room_in(jobs, counts, self._openings.allowed(jobs, time))),
+            self._openings.edges(), lambda times: self._openings.segments(jobs, times),
         )  # fmt: skip
-        return wait if reservation is None else self._planned(wait, reservation)
+        if reservation is None:
+            return wait
+        self._openings.planned(jobs, reservation.shares, reservation.time)
+        return self._planned(wait, reservation)
 
     def is_done_with(self, turn: Turn) -> bool:
         """Whether the jobs behind the blocked one need not be looked at: they ask for the same and get no
         reservation of their own."""
-        blocked = self._blocked_in.get(turn.jobs.partition.name, 0)
+        blocked = self._blocked_in.get(_head_of(turn.jobs), 0)
         return blocked >= self._backfill.reservations_a_partition or self._is_beyond_depth(turn.jobs)
 
     @property
     def is_over(self) -> bool:
         """Whether the classes that are left are all too far back, whatever their order."""
-        return (
-            self._looked_at >= self._settings.backfill_depth
-            and len(self._blocked_in) == self._partition_count
-        )
+        return self._looked_at >= self._settings.backfill_depth and len(self._blocked_in) == self._head_count
 
     def why_beyond_depth(self, turn: Turn) -> Wait:
         return self._known_wait(turn) or _PRIORITY
@@ -214,11 +224,16 @@ class _Cycle:
         jobs, free = turn.jobs, self._table.free
         if not self._explains and self._capacity.now(jobs.partition).is_short_of(turn.candidate.demand):
             return _RESOURCES
-        now = self._room_in(jobs, [free])
-        wait = _RESOURCES if choose(now) is None else _PRIORITY
+        open_now = self._openings.allowed(jobs, self._now)
+        now = self._room_in(jobs, [free], open_now)
+        wait = _PRIORITY
+        if choose(now) is None:
+            wait = _RESOURCES
+            if open_now is not None and choose(alone := self._room_in(jobs, [free])) is not None:
+                wait = Wait(self._openings.reason(jobs, alone.tasks > 0))
         if not self._explains:
             return wait
-        beside = now if self._is_closed(jobs) else self._room_beside_reservations(jobs)
+        beside = now if self._is_closed(jobs) else self._room_beside_reservations(turn)
         return Wait(wait.reason, self._filters.rejected(jobs, free, beside))
 
     def _is_short(self, candidate: Candidate) -> bool:
@@ -230,41 +245,50 @@ class _Cycle:
         return self._backfill.is_short(jobs.partition, candidate.demand, end)
 
     def _is_in_turn(self, jobs: RequestClass) -> bool:
-        return self._room is not None and self._room[0] is jobs
+        return self._in_turn is jobs
 
     def _known_wait(self, turn: Turn) -> Wait | None:
-        known = self._blocked.get(turn.candidate.number)
+        known = self._blocked.get(self._key(turn))
         if known is None:
             return None
         return known[1] if end_of(self._now, turn.jobs.time_limit_s) >= known[0] else None
 
+    def _key(self, turn: Turn) -> tuple[int, int]:
+        return turn.candidate.number, self._openings.user_of(turn.jobs)
+
     def _is_beyond_depth(self, jobs: RequestClass) -> bool:
-        return self._looked_at >= self._settings.backfill_depth and jobs.partition.name in self._blocked_in
+        return self._looked_at >= self._settings.backfill_depth and _head_of(jobs) in self._blocked_in
 
     def _is_closed(self, jobs: RequestClass) -> bool:
         if self._settings.backfill != "off" or not self._blocked_in:
             return False
         return bool((self._closed & self._filters.members(jobs.partition).mask).any())
 
-    def _room_beside_reservations(self, jobs: RequestClass) -> Room:
-        """Kept while the same class is in turn: after a placement only its nodes are looked at again."""
-        changes = self._table.changes
-        if self._is_in_turn(jobs):
-            assert self._room is not None
-            room = self._room[1]
-            if self._seen < len(changes):
-                room.refresh(changes[self._seen :])
-        else:
-            reached = self._backfill.reached_by(end_of(self._now, jobs.time_limit_s))
-            room = self._room_in(jobs, [self._table.free, *reached])
-            self._room = (jobs, room)
-        self._seen = len(changes)
-        return room
+    def _room_beside_reservations(self, turn: Turn) -> Room:
+        """Kept for the classes that were in turn last: after a placement only its nodes are looked at."""
+        jobs = turn.jobs
+        self._in_turn = jobs
+        reached = self._backfill.reached_by(end_of(self._now, jobs.time_limit_s))
+        open_now = self._openings.allowed(jobs, self._now)
+        # Reservations are only added, and what is free behind each is the same object throughout.
+        key: Hashable = (turn.candidate.number, tuple(map(id, reached)))
+        if open_now is not None:
+            key = (key, id(jobs), self._openings.version)
+        counts = [self._table.free, *reached]
+        return self._rooms.get(key, lambda: self._room_in(jobs, counts, open_now))
 
-    def _room_in(self, jobs: RequestClass, counts: list[Counts]) -> Room:
+    def _room_in(self, jobs: RequestClass, counts: list[Counts], open_nodes: Mask | None = None) -> Room:
+        """`open_nodes`: what reservations and other users leave at that time; None: all."""
         filters = self._filters
+        allowed = filters.allowed(jobs)
+        if open_nodes is not None:
+            allowed = allowed & open_nodes
         spread = (jobs.partition.placement or self._settings.placement) == "spread"
-        return Room(
-            self._table.inventory, jobs.request, filters.bounds(jobs), filters.allowed(jobs), counts,
-            spread=spread,
-        )  # fmt: skip
+        return Room(self._table.inventory, jobs.request, filters.bounds(jobs), allowed, counts, spread=spread)
+
+
+def _head_of(jobs: RequestClass) -> str:
+    """One job of each such name is a head. Those of an operator's reservation wait for its nodes, and keep
+    no place for the others of their partition."""
+    name, reservation = jobs.partition.name, jobs.request.reservation
+    return f"{name} {reservation}" if reservation else name

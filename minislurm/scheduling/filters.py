@@ -16,6 +16,7 @@ from minislurm.scheduling.features import parse
 from minislurm.scheduling.model import RequestClass
 from minislurm.scheduling.needs import (
     Bounds,
+    anywhere,
     bounds_of,
     cpus_on_node,
     gpus_on_node,
@@ -110,7 +111,7 @@ class Filters:
         request, members = jobs.request, self.members(jobs.partition)
         if (
             request.features or request.required_nodes or request.excluded_nodes or jobs.avoided_nodes
-            or request.gpu_type
+            or request.gpu_type or request.limits_domains or request.tasks_follow_nodes
         ):  # fmt: skip
             return False
         bounds = bounds_of(request, jobs.partition)
@@ -145,6 +146,8 @@ class Filters:
             return Reason.NODES_UNAVAILABLE
         configured = self._configured(jobs)
         if not self._could_hold(request, bounds, configured):
+            if request.limits_domains and self._could_hold(anywhere(request), bounds, configured):
+                return Reason.TOPOLOGY
             unbounded = Bounds(bounds.tasks, bounds.nodes_min, bounds.tasks, bounds.fewest)
             if not request.nodes_max and self._could_hold(request, unbounded, configured):
                 return Reason.PARTITION_NODE_LIMIT

@@ -6,12 +6,13 @@ as one more message, to be checked again against the state of that moment.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from minislurm.domain.configuration import Partition, SchedulerSection
 from minislurm.domain.ids import Bitmap, JobId, NodeName
+from minislurm.domain.reservation import LicenseCount
 from minislurm.domain.resources import NodeAllocation, ResourceRequest
 from minislurm.domain.states import Reason
 from minislurm.domain.topology import Topology
@@ -44,6 +45,28 @@ class RunningJob:
     job_id: JobId
     end_time: float
     allocation: tuple[NodeAllocation, ...]
+    user_id: int = 0
+    #: ``--exclusive=user``: nobody else's jobs may join it.
+    exclusive_user: bool = False
+    licenses: tuple[LicenseCount, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedNodes:
+    """A reservation. `windows`: its times from now on, (start, end), ascending; as many as are foreseen."""
+
+    name: str
+    windows: tuple[tuple[float, float], ...]
+    nodes: tuple[NodeName, ...]
+    users: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    maintenance: bool = False
+    #: Its jobs run on its nodes alone.
+    binds_nodes: bool = True
+    #: Its jobs run in its time alone.
+    binds_time: bool = True
+    #: Its jobs may run where another reservation holds nodes at the same time.
+    overrides: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +100,10 @@ class RequestClass:
     jobs: Sequence[QueuedJob] = ()
     #: Whatever the maker of the snapshot knows the class by.
     key: Hashable = None
+    #: Whose they are; 0 and "" where it does not matter.
+    user_id: int = 0
+    user_name: str = ""
+    account: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +116,9 @@ class Snapshot:
     settings: SchedulerSection
     #: Greatest `priority_job_factor` of all partitions; 0: of those that have queued jobs.
     job_factor_max: int = 0
+    reservations: tuple[ReservedNodes, ...] = ()
+    #: Free licenses by name.
+    licenses: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

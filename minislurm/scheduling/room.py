@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from minislurm.domain.resources import ResourceRequest
 from minislurm.scheduling.domains import Indexes
+from minislurm.scheduling.leaves import RoomByLeaf
 from minislurm.scheduling.needs import Bounds, wants_gpus
 from minislurm.scheduling.nodes import Counts, Inventory, Mask
 
@@ -32,8 +33,8 @@ class Room:
     """
 
     __slots__ = (
-        "_allowed", "_counts", "_row", "_spread", "bounds", "free", "gpus", "inventory", "request", "score",
-        "tasks",
+        "_allowed", "_counts", "_row", "_spread", "bounds", "by_leaf", "free", "gpus", "inventory", "request",
+        "score", "tasks",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +58,7 @@ class Room:
         self.free = counts[0] if len(counts) == 1 else _least(counts)
         self.tasks, self.gpus = self._evaluate(_EVERYWHERE)
         self.score = self._score(_EVERYWHERE)
+        self.by_leaf = RoomByLeaf(self)
 
     def refresh(self, changed: Sequence[int]) -> None:
         """After placements on these nodes."""
@@ -66,8 +68,9 @@ class Room:
                 self.free = _least(self._counts)
             self.tasks, self.gpus = self._evaluate(_EVERYWHERE)
             self.score = self._score(_EVERYWHERE)
+            self.by_leaf = RoomByLeaf(self)
             return
-        where = np.array(changed, dtype=np.int64)
+        where = np.array(list(dict.fromkeys(changed)), dtype=np.int64)
         if len(self._counts) > 1:
             least = _least([_at(counts, where) for counts in self._counts])
             self.free.cpus[where] = least.cpus
@@ -77,6 +80,7 @@ class Room:
         if self.gpus is not None and gpus is not None:
             self.gpus[where] = gpus
         self.score[where] = self._score(where)
+        self.by_leaf.refresh(where)
 
     def gpu_rows(self, node: int, count: int) -> tuple[int, ...]:
         """`count` GPUs of that node by type, of the wanted type or of whatever types are free."""
@@ -94,7 +98,7 @@ class Room:
         request = self.request
         cpus, memory = self.free.cpus[where], self.free.memory_mib[where]
         tasks: Indexes = cpus // request.cpus_per_task if request.cpus_per_task > 1 else cpus
-        tasks = np.minimum(tasks, self.bounds.tasks)
+        tasks = np.minimum(tasks, self.bounds.tasks_on_one)
         if request.tasks_per_node:
             tasks = np.minimum(tasks, request.tasks_per_node)
         fits = self._allowed[where]

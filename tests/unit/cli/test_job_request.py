@@ -54,7 +54,7 @@ def _spec(line: str = "", program: Program = _SCRIPT) -> JobSpec:
         ("-n4", {"tasks": 4, "nodes_max": 0}),
         ("-n4 -c2", {"tasks": 4, "nodes_max": 0, "cpus_per_task": 2}),
         ("-N2", {"nodes_min": 2, "nodes_max": 2, "tasks": 2}),
-        ("-N2-4", {"nodes_min": 2, "nodes_max": 4, "tasks": 2}),
+        ("-N2-4", {"nodes_min": 2, "nodes_max": 4, "tasks": 2, "tasks_follow_nodes": True}),
         ("-N2 -n8", {"nodes_min": 2, "nodes_max": 2, "tasks": 8}),
         ("-N2 --ntasks-per-node=4", {"nodes_min": 2, "nodes_max": 2, "tasks": 8, "tasks_per_node": 4}),
         ("-n8 --ntasks-per-node=3", {"nodes_min": 3, "nodes_max": 0, "tasks": 8, "tasks_per_node": 3}),

@@ -102,11 +102,6 @@ def decide_eligibility(state: ClusterState, message: EligibilityDue, now: float)
     return [JobEligible(now, job.id)] if requeue_time(state, job) <= now else []
 
 
-def _anyone_waits(state: ClusterState) -> bool:
-    """For any job: mostly nobody does, and then an end need not be looked at closer."""
-    return bool(state.dependents or state.singletons)
-
-
 def decide_switch_wait(state: ClusterState, message: SwitchWaitOver, now: float) -> list[Event]:
     job = state.jobs.get(message.job_id)
     if job is None or not state.is_eligible(job) or not job.request.switches:
@@ -114,6 +109,11 @@ def decide_switch_wait(state: ClusterState, message: SwitchWaitOver, now: float)
     if job.eligible_time + job.request.switches_wait_s > now:
         return []  # it was requeued since, and waits anew
     return [JobUpdated(now, replace(job, pending_tasks=list(job.pending_tasks), switches_waived=True))]
+
+
+def _anyone_waits(state: ClusterState) -> bool:
+    """For any job: mostly nobody does, and then an end need not be looked at closer."""
+    return bool(state.dependents or state.singletons)
 
 
 def _wake(state: ClusterState, job_id: JobId, now: float) -> Iterator[Event]:

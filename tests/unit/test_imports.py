@@ -43,7 +43,7 @@ PROTOBUF_EDGES = {
         "service",
     },
     "node": {"daemon", "link", "run_files", "step_service", "wire"},
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from minislurm.cli.resource_text import (
     tres_per_task,
 )
 from minislurm.domain.hostlist import compress
-from minislurm.domain.resources import NodeAllocation
+from minislurm.domain.resources import NodeAllocation, ResourceRequest
 from minislurm.domain.times import format_duration_long, format_time
 
 
@@ -71,8 +71,21 @@ def _lines(row: JobRow, details: bool) -> Iterator[str]:
         yield f"StdErr={row.view.std_err}"
         yield f"StdIn={row.view.std_in}"
         yield f"StdOut={row.view.std_out}"
+    if spec.request.switches:
+        wait = format_duration_long(spec.request.switches_wait_s)
+        yield f"Switches={spec.request.switches}@{wait}"
+    if request.topology_level or request.segment:
+        yield _place(request)
     yield "Power="
     yield from _requested_tres(row)
+
+
+def _place(request: ResourceRequest) -> str:
+    """minislurm's own line: Slurm knows a level only by --switches."""
+    level = request.topology_level or NULL
+    if request.topology_level:
+        level += ":required" if request.topology_required else ":preferred"
+    return f"Topology={level} Segment={request.segment}"
 
 
 def _identity(row: JobRow) -> str:

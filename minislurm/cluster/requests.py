@@ -389,6 +389,8 @@ def _changed_request(request: ResourceRequest, changes: JobChanges) -> ResourceR
     if changes.tasks is None and request.tasks == request.nodes_min:
         tasks = nodes_min  # one task a node, as it was
     changed = replace(request, nodes_min=nodes_min, nodes_max=nodes_max, tasks=max(tasks, nodes_min))
+    follow = request.tasks_follow_nodes and changes.tasks is None and nodes_min < nodes_max
+    changed = replace(changed, tasks_follow_nodes=follow)
     if changes.cpus_per_task is not None:
         changed = replace(changed, cpus_per_task=changes.cpus_per_task)
     if changes.features is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import overload
 
@@ -156,6 +156,7 @@ class _Members(Sequence[QueuedJob]):
 
     members: list[tuple[float, JobId]]
     arrays: dict[JobId, tuple[tuple[int, ...], int]]
+    made: dict[int, QueuedJob] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.members)
@@ -167,6 +168,9 @@ class _Members(Sequence[QueuedJob]):
     def __getitem__(self, index: int | slice) -> QueuedJob | Sequence[QueuedJob]:
         if isinstance(index, slice):
             return _Members(self.members[index], self.arrays)
-        eligible_time, job_id = self.members[index]
-        tasks, slots = self.arrays.get(job_id, ((), 1))
-        return QueuedJob(job_id, eligible_time, eligible_time, tasks, slots)
+        job = self.made.get(index)
+        if job is None:
+            eligible_time, job_id = self.members[index]
+            tasks, slots = self.arrays.get(job_id, ((), 1))
+            job = self.made[index] = QueuedJob(job_id, eligible_time, eligible_time, tasks, slots)
+        return job

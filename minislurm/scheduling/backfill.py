@@ -103,8 +103,7 @@ class Backfill:
         """
         yield from self._load()
         ends = self._timeline.sorted()
-        times = np.unique(np.concatenate((ends.ends, [r.end for r in self.reservations], edges, [self._now])))
-        times = times[times >= self._now]
+        times = self._times(ends.ends, edges)
         from_index = self._first_with_enough(partition, demand, free, times)
         if from_index == len(times):
             return None
@@ -120,6 +119,14 @@ class Backfill:
             return None
         time = float(times[first])
         return self._keep(partition.name, time, time + duration_s, tuple(shares), free)
+
+    def _times(self, ends: NDArray[np.float64], edges: Sequence[float]) -> NDArray[np.float64]:
+        """Ascending, from now on: when something ends, and `edges`."""
+        others = [self._now, *edges, *(reservation.end for reservation in self.reservations)]
+        times = np.concatenate((others, ends[ends.searchsorted(self._now, side="right") :]))
+        if len(others) > 1:
+            times.sort()
+        return times
 
     def _load(self) -> Generator[None, None, None]:
         if self._running is not None:

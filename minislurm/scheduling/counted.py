@@ -1,4 +1,4 @@
-"""Gangs whose constraint counts features (``[a*2&b*4]``): so many nodes of each kind, no node twice."""
+"""Constraints on a gang as a whole: so many nodes with each feature (``[a*2&b*4]``), no node twice."""
 
 from __future__ import annotations
 
@@ -7,12 +7,30 @@ from collections.abc import Sequence
 import numpy as np
 
 from minislurm.scheduling.domains import Indexes, Scope
-from minislurm.scheduling.nodes import Mask
+from minislurm.scheduling.features import Test, constraint_of
+from minislurm.scheduling.nodes import Inventory, Mask
 from minislurm.scheduling.room import Room
 from minislurm.scheduling.uneven import amounts_of, domains_with, is_enough
 
 #: A counted part of the constraint: the nodes that pass its test, and how many are asked for.
 Group = tuple[Mask, int]
+
+
+def passing(inventory: Inventory, test: Test) -> Mask:
+    """Few sets of features are different: each is tested once."""
+    passes = {features: test(features) for features in set(inventory.features)}
+    return np.fromiter(map(passes.__getitem__, inventory.features), np.bool_, len(inventory))
+
+
+def could_be_met(inventory: Inventory, allowed: Mask, expression: str, nodes_min: int) -> bool:
+    """Have these nodes what the constraint asks of a gang, whatever else it needs? Not for malformed ones."""
+    constraint = constraint_of(expression)
+    if constraint.alternatives and not any(
+        np.count_nonzero(allowed & passing(inventory, test)) >= nodes_min for test in constraint.alternatives
+    ):
+        return False
+    groups = [(passing(inventory, test), count) for test, count in constraint.counts]
+    return _demand(np.flatnonzero(allowed), groups)[1] is not None
 
 
 def choose_counted(scope: Scope, room: Room, groups: Sequence[Group]) -> Indexes | None:
@@ -59,10 +77,7 @@ def _in_domain(
 
 def _take(ranked: Indexes, count: int, groups: Sequence[Group], required: int) -> Indexes | None:
     """The first of each kind, as the groups need them; then the first of all, up to `count`."""
-    kinds = sum(
-        (mask[ranked].astype(np.int64) << k for k, (mask, _) in enumerate(groups)), np.zeros_like(ranked)
-    )
-    demand = demand_by_kind(np.bincount(kinds).tolist(), [size for _, size in groups])
+    kinds, demand = _demand(ranked, groups)
     if demand is None:
         return None
     chosen = np.zeros(len(ranked), dtype=np.bool_)
@@ -74,6 +89,14 @@ def _take(ranked: Indexes, count: int, groups: Sequence[Group], required: int) -
         return None
     chosen[np.flatnonzero(~chosen)[:rest]] = True
     return ranked[chosen]
+
+
+def _demand(nodes: Indexes, groups: Sequence[Group]) -> tuple[Indexes, list[int] | None]:
+    """The kind of each node (bit k: it passes the test of group k), and how many of each kind to take."""
+    kinds = np.zeros_like(nodes)
+    for k, (mask, _) in enumerate(groups):
+        kinds |= mask[nodes].astype(np.int64) << k
+    return kinds, demand_by_kind(np.bincount(kinds).tolist(), [count for _, count in groups])
 
 
 def demand_by_kind(supply: Sequence[int], counts: Sequence[int]) -> list[int] | None:

@@ -15,7 +15,7 @@ from minislurm.scheduling.backfill import Backfill, Reservation, end_of
 from minislurm.scheduling.capacity import Capacity
 from minislurm.scheduling.conservative import ConservativeBackfill
 from minislurm.scheduling.draft import Draft
-from minislurm.scheduling.model import TASK_LIMIT, Plan, RequestClass, Snapshot, Wait
+from minislurm.scheduling.model import TASK_LIMIT, Plan, PriorityLine, RequestClass, Snapshot, Wait
 from minislurm.scheduling.nodes import Counts, Mask, Share
 from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.order import Queue, Ranking, Turn
@@ -51,7 +51,7 @@ def steps(
     """
     workspace = workspace if workspace is not None else Workspace()
     yield from workspace.load(snapshot)
-    ranking = Ranking(snapshot, workspace.table.inventory)
+    ranking = Ranking(snapshot, len(workspace.table.inventory), workspace.cpus)
     draft, queue = Draft(), Queue(snapshot.settings.order)
     cycle = _Cycle(snapshot, workspace, queue, explain=explain)
 
@@ -60,7 +60,7 @@ def steps(
         if not jobs.jobs:
             continue
         candidate = workspace.candidate(jobs)
-        turn = Turn(candidate, ranking.line(candidate))
+        turn = cycle.turn(candidate, ranking.line(candidate))
         misfit = cycle.misfit(candidate)
         if misfit is None:
             turns.append(turn)
@@ -116,18 +116,25 @@ class _Cycle:
         kind = ConservativeBackfill if settings.backfill == "conservative" else Backfill
         self._openings = Openings(workspace.table.inventory, snapshot)
         self._backfill = kind(snapshot, workspace.filters, self._capacity, workspace.timeline)
-        #: By `_head_of`: so many blocked jobs have been met, the head first.
+        #: By `Candidate.head`: so many blocked jobs have been met, the head first.
         self._blocked_in: dict[str, int] = {}
-        self._head_count = len({_head_of(jobs) for jobs in snapshot.classes if jobs.jobs})
+        #: All that may come in `_blocked_in`.
+        self._heads: set[str] = set()
         #: Without backfill: nodes on which nothing more starts.
-        self._closed = np.zeros(len(workspace.table.inventory), dtype=np.bool_)
+        self._closed: Mask | None = None
         #: Blocked requests looked at behind a head.
         self._looked_at = 0
         #: In a pass less and less is free: what is blocked stays so, and whatever takes as long or longer.
-        #: By `Candidate.number` and user: since which end.
+        #: By `Turn.key`: since which end.
         self._blocked: dict[tuple[int, int], tuple[float, Wait]] = {}
-        self._in_turn: RequestClass | None = None
+        self._in_turn: Turn | None = None
         self._rooms = Rooms(workspace.table.changes, len(workspace.table.inventory))
+
+    def turn(self, candidate: Candidate, priority: PriorityLine) -> Turn:
+        jobs = candidate.jobs
+        self._heads.add(candidate.head)
+        key = (candidate.number, self._openings.user_of(jobs))
+        return Turn(candidate, priority, end_of(self._now, jobs.time_limit_s), key)
 
     def misfit(self, candidate: Candidate) -> Wait | None:
         """Why it cannot start whoever ends; such jobs hold nobody up."""
@@ -142,27 +149,26 @@ class _Cycle:
 
     def find(self, turn: Turn) -> list[Share] | None:
         """Where one more job of the class can start without delaying a reservation; None: nowhere."""
-        jobs = turn.jobs
         if turn.first_blocked >= 0:
             return None
-        if not self._is_in_turn(jobs) and (
-            self._is_closed(jobs) or self._is_beyond_depth(jobs) or self._known_wait(turn) is not None
+        if self._in_turn is not turn and (
+            self._is_closed(turn) or self._is_beyond_depth(turn) or self._known_wait(turn) is not None
         ):
             return None
-        if self._is_short(turn.candidate) or not self._openings.has_licenses(jobs):
+        if self._is_short(turn) or not self._openings.has_licenses(turn.jobs):
             return None
         return choose(self._room_beside_reservations(turn))
 
     def started(self, turn: Turn, shares: list[Share]) -> None:
         self._capacity.started(shares)
-        self._backfill.started(shares, end_of(self._now, turn.jobs.time_limit_s))
+        self._backfill.started(shares, turn.end)
         self._openings.started(turn.jobs, shares)
 
     def block(self, turn: Turn) -> Generator[None, None, Wait]:
         """Why the next job of the class waits. Reserves for it where backfill says so."""
         jobs = turn.jobs
         wait = self._known_wait(turn)
-        if wait is None and self._is_beyond_depth(jobs):
+        if wait is None and self._is_beyond_depth(turn):
             return _PRIORITY
         is_new = wait is None
         if wait is None:
@@ -170,9 +176,9 @@ class _Cycle:
             if lacking is not None:
                 return lacking
             wait = self._why(turn)
-            self._blocked[self._key(turn)] = (end_of(self._now, jobs.time_limit_s), wait)
+            self._blocked[turn.key] = (turn.end, wait)
             yield
-        head = _head_of(jobs)
+        head = turn.candidate.head
         position = self._blocked_in.get(head, 0)
         self._blocked_in[head] = position + 1
         if position:
@@ -180,7 +186,8 @@ class _Cycle:
         elif self._settings.backfill_order == "shortest":
             yield from self._queue.turn_to_shortest_first(jobs.partition.name)
         if self._settings.backfill == "off":
-            self._closed |= self._filters.members(jobs.partition).mask
+            mask = self._filters.members(jobs.partition).mask
+            self._closed = mask if self._closed is None else self._closed | mask
             return wait
         if position >= self._backfill.reservations_a_partition:
             return wait
@@ -197,13 +204,13 @@ class _Cycle:
     def is_done_with(self, turn: Turn) -> bool:
         """Whether the jobs behind the blocked one need not be looked at: they ask for the same and get no
         reservation of their own."""
-        blocked = self._blocked_in.get(_head_of(turn.jobs), 0)
-        return blocked >= self._backfill.reservations_a_partition or self._is_beyond_depth(turn.jobs)
+        blocked = self._blocked_in.get(turn.candidate.head, 0)
+        return blocked >= self._backfill.reservations_a_partition or self._is_beyond_depth(turn)
 
     @property
     def is_over(self) -> bool:
         """Whether the classes that are left are all too far back, whatever their order."""
-        return self._looked_at >= self._settings.backfill_depth and len(self._blocked_in) == self._head_count
+        return self._looked_at >= self._settings.backfill_depth and len(self._blocked_in) == len(self._heads)
 
     def why_beyond_depth(self, turn: Turn) -> Wait:
         return self._known_wait(turn) or _PRIORITY
@@ -233,42 +240,33 @@ class _Cycle:
                 wait = Wait(self._openings.reason(jobs, alone.tasks > 0))
         if not self._explains:
             return wait
-        beside = now if self._is_closed(jobs) else self._room_beside_reservations(turn)
+        beside = now if self._is_closed(turn) else self._room_beside_reservations(turn)
         return Wait(wait.reason, self._filters.rejected(jobs, free, beside))
 
-    def _is_short(self, candidate: Candidate) -> bool:
+    def _is_short(self, turn: Turn) -> bool:
         """Without a look at the nodes: the partition has less free in all, now or when a head starts."""
-        jobs = candidate.jobs
-        if self._capacity.now(jobs.partition).is_short_of(candidate.demand):
+        partition, demand = turn.jobs.partition, turn.candidate.demand
+        if self._capacity.now(partition).is_short_of(demand):
             return True
-        end = end_of(self._now, jobs.time_limit_s)
-        return self._backfill.is_short(jobs.partition, candidate.demand, end)
-
-    def _is_in_turn(self, jobs: RequestClass) -> bool:
-        return self._in_turn is jobs
+        return self._backfill.is_short(partition, demand, turn.end)
 
     def _known_wait(self, turn: Turn) -> Wait | None:
-        known = self._blocked.get(self._key(turn))
-        if known is None:
-            return None
-        return known[1] if end_of(self._now, turn.jobs.time_limit_s) >= known[0] else None
+        known = self._blocked.get(turn.key)
+        return known[1] if known is not None and turn.end >= known[0] else None
 
-    def _key(self, turn: Turn) -> tuple[int, int]:
-        return turn.candidate.number, self._openings.user_of(turn.jobs)
+    def _is_beyond_depth(self, turn: Turn) -> bool:
+        return self._looked_at >= self._settings.backfill_depth and turn.candidate.head in self._blocked_in
 
-    def _is_beyond_depth(self, jobs: RequestClass) -> bool:
-        return self._looked_at >= self._settings.backfill_depth and _head_of(jobs) in self._blocked_in
-
-    def _is_closed(self, jobs: RequestClass) -> bool:
-        if self._settings.backfill != "off" or not self._blocked_in:
+    def _is_closed(self, turn: Turn) -> bool:
+        if self._closed is None:
             return False
-        return bool((self._closed & self._filters.members(jobs.partition).mask).any())
+        return bool((self._closed & self._filters.members(turn.jobs.partition).mask).any())
 
     def _room_beside_reservations(self, turn: Turn) -> Room:
         """Kept for the classes that were in turn last: after a placement only its nodes are looked at."""
         jobs = turn.jobs
-        self._in_turn = jobs
-        reached = self._backfill.reached_by(end_of(self._now, jobs.time_limit_s))
+        self._in_turn = turn
+        reached = self._backfill.reached_by(turn.end)
         open_now = self._openings.allowed(jobs, self._now)
         # Reservations are only added, and what is free behind each is the same object throughout.
         key: Hashable = (turn.candidate.number, tuple(map(id, reached)))
@@ -285,10 +283,3 @@ class _Cycle:
             allowed = allowed & open_nodes
         spread = (jobs.partition.placement or self._settings.placement) == "spread"
         return Room(self._table.inventory, jobs.request, filters.bounds(jobs), allowed, counts, spread=spread)
-
-
-def _head_of(jobs: RequestClass) -> str:
-    """One job of each such name is a head. Those of an operator's reservation wait for its nodes, and keep
-    no place for the others of their partition."""
-    name, reservation = jobs.partition.name, jobs.request.reservation
-    return f"{name} {reservation}" if reservation else name

@@ -17,7 +17,7 @@ class Draft:
 
     def start(self, turn: Turn, allocation: tuple[NodeAllocation, ...]) -> None:
         self._placements.append(Placement(turn.job.job_id, turn.task_id, allocation))
-        turn.started += 1
+        turn.start()
 
     def limit(self, turn: Turn) -> None:
         """The rest of the next job waits for the limit of its array."""

@@ -11,6 +11,7 @@ from minislurm.domain.configuration import Partition
 from minislurm.domain.ids import NodeName
 from minislurm.domain.resources import ResourceRequest
 from minislurm.domain.states import PartitionState, Reason
+from minislurm.scheduling.counted import could_be_met
 from minislurm.scheduling.domains import Indexes
 from minislurm.scheduling.features import parse
 from minislurm.scheduling.model import RequestClass
@@ -135,6 +136,10 @@ class Filters:
             return Reason.PARTITION_NODE_LIMIT
         with_features = self._features(request.features)
         if int((members.mask & with_features).sum()) < bounds.nodes_min or not bounds.possible:
+            return Reason.BAD_CONSTRAINTS
+        if request.features and not could_be_met(
+            self._inventory, members.mask & with_features, request.features, bounds.nodes_min
+        ):
             return Reason.BAD_CONSTRAINTS
         required = self._mask(request.required_nodes)
         excluded = self._mask(request.excluded_nodes)

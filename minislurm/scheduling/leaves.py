@@ -24,8 +24,9 @@ class Sums:
 
     def __init__(self, layout: Layout, by_node: Indexes) -> None:
         self._leaf_of_node = layout.leaf_of_node
-        self.by_node = by_node.copy()
-        sums = np.bincount(layout.leaf_of_node, weights=by_node, minlength=layout.leaf_count)
+        self.by_node = by_node
+        some = np.flatnonzero(by_node)
+        sums = np.bincount(layout.leaf_of_node[some], weights=by_node[some], minlength=layout.leaf_count)
         self.by_leaf: Indexes = sums.astype(np.int64)
         self.total = int(self.by_leaf.sum())
 
@@ -64,6 +65,11 @@ class RoomByLeaf:
         self._amount: Sums | None = None
         self._cost: Least | None = None
         self._whole: Sums | None = None
+
+    @property
+    def is_new(self) -> bool:
+        """Nothing was asked for so far."""
+        return self._even is None and self._amount is None and self._cost is None
 
     @property
     def even(self) -> Sums:
@@ -115,7 +121,7 @@ class RoomByLeaf:
     def _gives(self, where: slice | Indexes) -> Indexes:
         room = self._room
         if room.gpus is None:
-            return room.tasks[where]
+            return np.array(room.tasks[where])
         return np.where(room.tasks[where] > 0, room.gpus[where], 0)
 
     def _costs(self, where: slice | Indexes) -> Indexes:

@@ -13,7 +13,6 @@ from math import inf
 from typing import TypeAlias
 
 from minislurm.scheduling.model import AgeRule, PriorityLine, QueuedJob, RequestClass, Snapshot, Wait
-from minislurm.scheduling.nodes import Inventory
 from minislurm.scheduling.workspace import Candidate
 
 #: Tier and priority negated, rank in the partition's order, eligible and submission time, job id, which no
@@ -27,14 +26,15 @@ _PIECE = 1000
 class Ranking:
     """Computes priorities at the time of the snapshot."""
 
-    def __init__(self, snapshot: Snapshot, inventory: Inventory) -> None:
+    def __init__(self, snapshot: Snapshot, nodes: int, cpus: int) -> None:
+        """`nodes`, `cpus`: of the whole cluster."""
         settings = snapshot.settings
         self._settings = settings
         max_age_s = max(settings.priority_max_age_s, 1e-9)
         self._age = AgeRule(snapshot.now, settings.priority_weight_age / max_age_s, max_age_s)
         self._no_age = AgeRule(snapshot.now, 0.0, max_age_s)
-        self._nodes = max(1, len(inventory))
-        self._cpus = max(1, int(inventory.total.cpus.sum()))
+        self._nodes = max(1, nodes)
+        self._cpus = max(1, cpus)
         seen = {c.partition.priority_job_factor for c in snapshot.classes}
         self._job_factor_max = max(1, snapshot.job_factor_max, *seen)
         #: What `Candidate.base` depends on besides the class and the cluster.
@@ -71,31 +71,37 @@ def order_of(jobs: RequestClass, default: str) -> str:
 
 
 class Turn:
-    """A class's place in the queue: which of its jobs is next, and how much of that one has started."""
+    """A class's place in the queue: which of its jobs is next, and how much of that one has started.
 
-    __slots__ = ("candidate", "first_blocked", "jobs", "position", "priority", "started", "waits")
+    `end`: when a job of the class that starts now ends at the latest. `key`: what is true of one blocked turn
+    is true of all with the same key that take as long or longer.
+    """
 
-    def __init__(self, candidate: Candidate, priority: PriorityLine) -> None:
+    __slots__ = (
+        "candidate", "end", "first_blocked", "job", "jobs", "key", "position", "priority", "startable",
+        "started", "waits",
+    )  # fmt: skip
+
+    def __init__(
+        self, candidate: Candidate, priority: PriorityLine, end: float, key: tuple[int, int]
+    ) -> None:
         self.candidate = candidate
         self.jobs = candidate.jobs
         self.priority = priority
+        self.end = end
+        self.key = key
         self.position = 0
-        #: Tasks of the next job that start in this pass.
-        self.started = 0
         #: Where the first job stands that cannot start; -1: all could so far. Those behind ask for the same.
         self.first_blocked = -1
         #: Why each job from there on waits.
         self.waits: list[Wait] = []
+        self._turn_to(self.jobs.jobs[0])
 
-    @property
-    def job(self) -> QueuedJob:
-        return self.jobs.jobs[self.position]
-
-    @property
-    def startable(self) -> int:
-        """So many more tasks of the next job may start under its array's limit."""
-        job = self.job
-        return min(job.slots, len(job.tasks) or 1) - self.started
+    def _turn_to(self, job: QueuedJob) -> None:
+        self.job = job
+        #: Tasks of the job that start in this pass, and how many more of them may under its array's limit.
+        self.started = 0
+        self.startable = min(job.slots, len(job.tasks)) if job.tasks else job.slots
 
     @property
     def task_id(self) -> int | None:
@@ -106,6 +112,10 @@ class Turn:
     def is_complete(self) -> bool:
         return self.started >= (len(self.job.tasks) or 1)
 
+    def start(self) -> None:
+        self.started += 1
+        self.startable -= 1
+
     def note(self, wait: Wait) -> None:
         """Why the next job waits; those behind it may have another reason."""
         if self.first_blocked < 0:
@@ -115,8 +125,10 @@ class Turn:
     def advance(self) -> bool:
         """To the next job; False if there is none."""
         self.position += 1
-        self.started = 0
-        return self.position < len(self.jobs.jobs)
+        if self.position == len(self.jobs.jobs):
+            return False
+        self._turn_to(self.jobs.jobs[self.position])
+        return True
 
 
 class Queue:

@@ -13,12 +13,12 @@ from itertools import repeat
 
 import numpy as np
 
-from minislurm.scheduling.counted import choose_counted
+from minislurm.scheduling.counted import choose_counted, passing
 from minislurm.scheduling.domains import Indexes, Scope, leaves_for
-from minislurm.scheduling.features import Constraint, Test, constraint_of
+from minislurm.scheduling.features import Constraint, constraint_of
 from minislurm.scheduling.leaves import NEVER, RoomByLeaf
 from minislurm.scheduling.needs import cpus_on_node, gpus_on_node, memory_on_node
-from minislurm.scheduling.nodes import Inventory, Mask, Share
+from minislurm.scheduling.nodes import Mask, Share
 from minislurm.scheduling.room import Room
 from minislurm.scheduling.uneven import amounts_of, is_enough, largest
 
@@ -28,6 +28,8 @@ _NONE = np.zeros(0, dtype=np.int64)
 def choose(room: Room) -> list[Share] | None:
     """The gang's shares, neighbours next to each other; None: it does not fit now."""
     if not room.bounds.possible:
+        return None
+    if room.by_leaf.is_new and np.count_nonzero(room.tasks) < room.bounds.nodes_min:
         return None
     for scope in _scopes(room):
         nodes = _choose_in(scope, room)
@@ -59,17 +61,11 @@ def _choose_in(scope: Scope, room: Room) -> Indexes | None:
         return _nodes(scope, room, constraint)
     found = []
     for test in constraint.alternatives:
-        nodes = _nodes(scope, _narrowed(room, _passing(room.inventory, test)), constraint)
+        nodes = _nodes(scope, _narrowed(room, passing(room.inventory, test)), constraint)
         if nodes is not None:
             found.append(nodes)
     leaf_of_node = room.inventory.layout.leaf_of_node
     return min(found, key=lambda nodes: len(np.unique(leaf_of_node[nodes])), default=None)
-
-
-def _passing(inventory: Inventory, test: Test) -> Mask:
-    """Few sets of features are different: each is tested once."""
-    passes = {features: test(features) for features in set(inventory.features)}
-    return np.fromiter(map(passes.__getitem__, inventory.features), np.bool_, len(inventory))
 
 
 def _narrowed(room: Room, mask: Mask) -> Room:
@@ -83,7 +79,7 @@ def _narrowed(room: Room, mask: Mask) -> Room:
 def _nodes(scope: Scope, room: Room, constraint: Constraint | None = None) -> Indexes | None:
     bounds, request = room.bounds, room.request
     if constraint is not None and constraint.counts:
-        groups = [(_passing(room.inventory, test), count) for test, count in constraint.counts]
+        groups = [(passing(room.inventory, test), count) for test, count in constraint.counts]
         nodes = choose_counted(scope, room, groups)
     elif request.required_nodes and len(request.required_nodes) < bounds.nodes_max:
         nodes = _with_required(scope, room)
@@ -133,7 +129,8 @@ def _most_nodes(scope: Scope, room: Room) -> Indexes | None:
     bounds, even = room.bounds, room.by_leaf.even
     chosen = leaves_for(scope, even.by_leaf, bounds.nodes_max)
     if chosen is not None:
-        return _best_of(room, chosen, even.by_node, bounds.nodes_max)
+        nodes = _best_of(room, chosen, even.by_node, bounds.nodes_max)
+        return _on_fewer_leaves(scope, room, nodes, len(chosen[0])) if chosen[0] else nodes
     eligible = np.flatnonzero(room.tasks > 0)
     count = min(bounds.nodes_max, scope.largest(_by_leaf(room, eligible)))
     if count < bounds.nodes_min or not is_enough(room, eligible):
@@ -145,6 +142,21 @@ def _most_nodes(scope: Scope, room: Room) -> Indexes | None:
     if chosen is not None:
         return _best_of(room, chosen, takes, count)
     return largest(scope, room, eligible, count)
+
+
+def _on_fewer_leaves(scope: Scope, room: Room, nodes: Indexes, whole: int) -> Indexes:
+    """Unequal parts, where nodes that share evenly lie on more leaves than they would have to."""
+    if room.gpus is None and room.bounds.tasks_of(len(nodes)) == len(nodes):
+        return nodes
+    eligible = np.flatnonzero(room.tasks > 0)
+    least = leaves_for(scope, _by_leaf(room, eligible), len(nodes))
+    if least is None or len(least[0]) >= whole:
+        return nodes
+    others = largest(scope, room, eligible, len(nodes))
+    leaf_of_node = room.inventory.layout.leaf_of_node
+    if others is None or len(np.unique(leaf_of_node[others])) > whole:
+        return nodes
+    return others
 
 
 def _best_of(room: Room, chosen: tuple[list[int], int], takes: Indexes | Mask, count: int) -> Indexes:

@@ -35,6 +35,8 @@ class Candidate:
     #: Its priority but for age, under the ranking that it was worked out for.
     base: float = 0.0
     ranking: Hashable = None
+    #: One job of each such name is a head.
+    head: str = ""
     #: Why it can never start as things are; None: it can.
     misfit: Reason | None = None
 
@@ -42,11 +44,13 @@ class Candidate:
 class Workspace:
     """Belongs to one pass at a time."""
 
-    __slots__ = ("_candidates", "_nodes", "_numbers", "_topology", "filters", "table", "timeline")
+    __slots__ = ("_candidates", "_nodes", "_numbers", "_topology", "cpus", "filters", "table", "timeline")
 
     table: NodeTable
     filters: Filters
     timeline: Timeline
+    #: Of all nodes.
+    cpus: int
 
     def __init__(self) -> None:
         self._topology: Topology | None = None
@@ -61,6 +65,7 @@ class Workspace:
             self.filters = Filters(self.table.inventory)
             self.timeline = Timeline(self.table.inventory)
             self._topology = snapshot.topology
+            self.cpus = int(self.table.inventory.total.cpus.sum())
             self._candidates, self._numbers = {}, {}
         self._nodes = snapshot.nodes
         self.timeline.begin(snapshot.now)
@@ -75,7 +80,9 @@ class Workspace:
             bounds = self.filters.bounds(jobs)
             number = self._numbers.setdefault(key, len(self._numbers))
             demand = demand_of(jobs.request, bounds)
-            found = Candidate(jobs, number, bounds, demand, misfit=self.filters.misfit(jobs))
+            found = Candidate(
+                jobs, number, bounds, demand, head=_head_of(jobs), misfit=self.filters.misfit(jobs)
+            )
             self._candidates[name] = found
         return found
 
@@ -104,3 +111,9 @@ def _is_same_node(new: NodeAvailability, old: NodeAvailability) -> bool:
         and new.gpus_by_type == old.gpus_by_type
         and new.features == old.features
     )
+
+
+def _head_of(jobs: RequestClass) -> str:
+    """Jobs of an operator's reservation wait for its nodes and keep no place for their partition's others."""
+    name, reservation = jobs.partition.name, jobs.request.reservation
+    return f"{name} {reservation}" if reservation else name

@@ -68,9 +68,10 @@ def a_random_request(draw: st.DrawFn, nodes: list[NodeAvailability], total: bool
     memory_form = draw(st.sampled_from(("", "node", "cpu", "gpu")))
     gpus = draw(st.sampled_from((1, 1, 2, 3)))
     memory = draw(st.sampled_from((50, 50, 100, 300)))
+    most = draw(st.sampled_from((least, least, least + 1, 0)))
     return ResourceRequest(
         nodes_min=least,
-        nodes_max=draw(st.sampled_from((least, least, least + 1, 0))),
+        nodes_max=most,
         tasks=draw(st.integers(least, least + 3)),
         tasks_per_node=draw(mostly(0, 1, 2)),
         cpus_per_task=draw(st.sampled_from((1, 1, 2, 3))),
@@ -85,7 +86,11 @@ def a_random_request(draw: st.DrawFn, nodes: list[NodeAvailability], total: bool
         exclusive=draw(mostly(False, True)),
         required_nodes=tuple(draw(mostly([], names[:1], names[1:2]))),
         excluded_nodes=tuple(draw(mostly([], names[-1:]))),
-        features=draw(mostly("", "y", "x|y", "z")),
+        features=draw(mostly("", "y", "x|y", "z", "[x|y]", "y*1", "[x*1&y*1]")),
+        topology_level=draw(mostly("", "rack", "spine")),
+        topology_required=draw(st.booleans()),
+        switches=draw(mostly(0, 1, 2)),
+        segment=draw(mostly(0, 1, least)) if most == least else 0,
     )
 
 

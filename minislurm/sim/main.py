@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import argparse
 import gc
+import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING
 
 from minislurm.domain import times
 from minislurm.domain.configuration import Configuration
@@ -18,6 +21,9 @@ from minislurm.sim.checkpoints import Checkpoints
 from minislurm.sim.failures import Failures
 from minislurm.sim.trace import Workload
 from minislurm.sim.workload import Synthetic, generate
+
+if TYPE_CHECKING:
+    from minislurm.sim.packing import Fill
 
 _SYNTHETIC = "synthetic"
 _EPILOG = """\
@@ -96,6 +102,17 @@ def _parser() -> argparse.ArgumentParser:
         metavar="TIME",
         help="a run that goes on from one begins so late",
     )
+    add(
+        "--fill", type=_positive, metavar="FACTOR",
+        help="no time: submit in a drawn order until FACTOR times the GPUs are asked for; nothing ends",
+    )  # fmt: skip
+    add(
+        "--seeds",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="with --fill: runs, with --seed and those after it",
+    )
     add("--lenient", action="store_true", help="count and skip lines that cannot be read")
     add("--json", metavar="OUT", help="write figures and courses there; - for standard output")
     add("--html", metavar="OUT", help="write a report with plots there (needs minislurm[sim])")
@@ -111,6 +128,9 @@ def _run(options: argparse.Namespace) -> None:
     for name in ("trace", "cluster"):
         if not getattr(options, name):
             raise UsageError(f"--{name} is needed; see minislurm simulate --help")
+    if options.fill:
+        _fill(options)
+        return
     configuration = _cluster(options)
     workload = _workload(options, configuration)
     for line in [*workload.notes, *_skipped(workload)]:
@@ -142,6 +162,42 @@ def _run(options: argparse.Namespace) -> None:
         _write(options.json, report_json.render(plan, measured))
     if options.html:
         _write(options.html, report_html.render(plan, measured))
+
+
+def _fill(options: argparse.Namespace) -> None:
+    """CPUs are counted in thousandths here: pods ask for parts of one."""
+    for name in ("policy", "mtbf", "json", "html", "partition_by"):
+        if getattr(options, name):
+            raise UsageError(f"--fill: there is no time in it, so --{name.replace('_', '-')} means nothing")
+    kind, _, nodes = options.cluster.partition(":")
+    if kind != "openb":
+        raise UsageError("--fill: needs --cluster openb:NODES.csv and openb's pod list as the trace")
+    if importlib.util.find_spec("minislurm.scheduling.strategies") is None:
+        raise UsageError("--fill: shares of a GPU are not built yet")
+    from minislurm.sim import openb, packing
+
+    configuration = openb.cluster(Path(nodes), cpu_parts=openb.WHOLE)
+    if options.placement:
+        configuration = policy.with_placement(configuration, options.placement)
+    pods = openb.read(Path(options.trace), lenient=options.lenient, cpu_parts=openb.WHOLE)
+    for line in _skipped(pods):
+        print(f"minislurm simulate: {line}", file=sys.stderr)
+    fills = []
+    for seed in range(options.seed, options.seed + options.seeds):
+        fills.append(packing.fill(configuration, pods.jobs, seed, options.fill))
+        print(f"seed {seed}: {_filled(fills[-1:], options.fill)}")
+    if len(fills) > 1:
+        print(f"mean of {len(fills)}: {_filled(fills, options.fill)}")
+
+
+def _filled(fills: Sequence[Fill], factor: float) -> str:
+    at_capacity, at_end, dropped = (
+        fmean(values) for values in zip(*((f.at_capacity, f.at_end, f.dropped) for f in fills), strict=True)
+    )
+    return (
+        f"{100 * at_end:.2f} % of the GPUs allocated at {100 * factor:g} % arrivals "
+        f"({100 * at_capacity:.2f} % at 100 %), {dropped:g} dropped"
+    )
 
 
 def _cluster(options: argparse.Namespace) -> Configuration:

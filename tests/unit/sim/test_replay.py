@@ -93,6 +93,9 @@ def test_exact_run_times_take_the_place_of_estimates() -> None:
 def test_a_job_of_no_length_starts_and_ends() -> None:
     outcomes = replay(a_workload(a_trace_job(0, 0), a_trace_job(0, 5)), flat(1), exact=True).outcomes
     assert [outcome.end_s for outcome in outcomes] == [0.0, 5.0]
+    # And its limit is not "none": it passes a head without delaying it.
+    beside = a_workload(a_trace_job(0, 100, 3), a_trace_job(1, 10, 4), a_trace_job(2, 0, 1))
+    assert starts(replay(beside, flat(4), exact=True)) == [0, 100, 2]
 
 
 def test_processors_are_gpus_where_there_are_any() -> None:
@@ -158,6 +161,15 @@ def test_lost_work_is_done_again_and_counted() -> None:
         assert outcome.state is JobState.COMPLETED
         assert len(outcome.runs) == 1 + outcome.requeues["node_fail"]
         assert outcome.lost == sum(run.units * (run.end_s - run.start_s) for run in outcome.runs[:-1])
+
+
+def test_nodes_are_down_as_long_as_repairs_take() -> None:
+    result = faulty(failures=replace(FAULTS, mtbf_s=20_000.0))
+    series, total = result.series, result.occupancy.total
+    steps = zip(series.times, series.times[1:], series.usable, strict=False)
+    down_s = sum((end - begin) * (total - usable) for begin, end, usable in steps) / 8
+    assert result.failures > 50
+    assert down_s / result.failures == pytest.approx(FAULTS.repair_s, rel=0.35)
 
 
 def test_checkpoints_save_work() -> None:

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Public traces through the simulator, and the published results beside ours.
+
+The folder holds KTH-SP2-filtered-predictsim.swf.gz (Parallel Workloads Archive, as filtered by Gaussier et
+al., SC'15), openb_node_list_gpu_node.csv and openb_pod_list_default.csv.gz (Weng et al., USENIX ATC'23).
+Seconds are of CPU time, of one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib.util
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT))
+
+from minislurm.sim import cluster_file, openb, policy, swf  # noqa: E402
+from minislurm.sim.metrics import measure  # noqa: E402
+from minislurm.sim.replay import replay  # noqa: E402
+
+_KTH = "KTH-SP2-filtered-predictsim.swf.gz"
+_PODS, _NODES = "openb_pod_list_default.csv.gz", "openb_node_list_gpu_node.csv"
+
+
+@dataclass(frozen=True)
+class Row:
+    what: str
+    published: float
+    ours: float
+    #: Allowed distance: a share of the published value, or points below it.
+    tolerance: float
+    seconds: float
+    in_points: bool = False
+
+    @property
+    def is_met(self) -> bool:
+        if self.in_points:
+            return self.ours >= self.published - self.tolerance
+        return abs(self.ours / self.published - 1) <= self.tolerance
+
+    def cells(self) -> list[str]:
+        off = self.ours - self.published
+        distance = f"{off:+.2f} points" if self.in_points else f"{100 * off / self.published:+.3f} %"
+        met = "met" if self.is_met else "MISSED"
+        return [self.what, f"{self.published:g}", f"{self.ours:.3f}", distance, f"{self.seconds:.1f} s", met]
+
+
+def kth(folder: Path) -> Iterator[Row]:
+    log = swf.read(folder / _KTH)
+    for name, exact, published, turnaround, tolerance in (
+        ("easy", False, 92.577, 15_696.8, 0.005),
+        ("easy", True, 71.722, 15_187.6, 0.001),
+        ("easy-sjf", False, 69.405, 14_764.0, 0.005),
+        ("easy-sjf", True, 49.848, 14_295.9, 0.001),
+    ):
+        configuration = policy.named(name).on(cluster_file.flat("100"))
+        begun = time.process_time()
+        metrics = measure(replay(log, configuration, exact=exact))
+        seconds = time.process_time() - begun
+        what = f"KTH-SP2, {name}, {'exact run times' if exact else 'estimates'}"
+        yield Row(f"{what}: bounded slowdown", published, metrics.bounded_slowdown.mean, tolerance, seconds)
+        yield Row(f"{what}: turnaround (s)", turnaround, metrics.turnaround_s.mean, tolerance, seconds)
+
+
+def openb_fill(folder: Path, seeds: int) -> Iterator[Row]:
+    from minislurm.sim.packing import fill
+
+    pods = openb.read(folder / _PODS, cpu_parts=openb.WHOLE).jobs
+    cluster = openb.cluster(folder / _NODES, cpu_parts=openb.WHOLE)
+    for placement, published, tolerance in (("best-fit", 93.08, 0.3), ("fgd", 95.39, 0.39)):
+        configuration = policy.with_placement(cluster, placement)
+        begun = time.process_time()
+        reached = fmean(fill(configuration, pods, seed, 1.3).at_end for seed in range(seeds))
+        seconds = (time.process_time() - begun) / seeds
+        what = f"openb default, {placement}, mean of {seeds} seeds: allocated GPUs (%)"
+        yield Row(what, published, 100 * reached, tolerance, seconds, in_points=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/bench/traces", description=__doc__.split("\n\n")[0])
+    parser.add_argument("folder", type=Path, help="where the traces lie")
+    parser.add_argument("--seeds", type=int, default=10, help="runs of openb's evaluation (10)")
+    parser.add_argument("--only", choices=["kth", "openb"], help="one of them")
+    arguments = parser.parse_args()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
+    missed = False
+    print("what; published; ours; off by; CPU time", flush=True)
+    for row in _rows(arguments):
+        print("; ".join(row.cells()), flush=True)
+        missed |= not row.is_met
+    return int(missed)
+
+
+def _rows(arguments: argparse.Namespace) -> Iterator[Row]:
+    for name, needed in (("kth", [_KTH]), ("openb", [_PODS, _NODES])):
+        absent = [file for file in needed if not (arguments.folder / file).exists()]
+        if arguments.only not in (None, name):
+            continue
+        if absent:
+            print(f"{name}: left out, {arguments.folder / absent[0]} is not there", file=sys.stderr)
+        elif name == "kth":
+            yield from kth(arguments.folder)
+        elif importlib.util.find_spec("minislurm.scheduling.strategies") is None:
+            print("openb: left out, shares of a GPU are not built yet", file=sys.stderr)
+        else:
+            yield from openb_fill(arguments.folder, arguments.seeds)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -23,7 +23,7 @@ from minislurm.scheduling.order import Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
 from minislurm.scheduling.room import Room
 from minislurm.scheduling.rooms import Rooms
-from minislurm.scheduling.workspace import Candidate, Workspace
+from minislurm.scheduling.workspace import Candidate, Head, Verdicts, Workspace
 
 #: Misfits for which it helps to see what each node lacks.
 _NODE_REASONS = frozenset({Reason.PARTITION_CONFIG, Reason.BAD_CONSTRAINTS, Reason.NODES_UNAVAILABLE})
@@ -151,6 +151,14 @@ class _Cycle:
         #: In a pass less and less is free: what is blocked stays so, and whatever takes as long or longer.
         #: By `Turn.key`: since which end.
         self._blocked: dict[tuple[int, int], tuple[float, Wait]] = {}
+        #: What the last pass left, as far as it is still true.
+        self._last: Verdicts | None = None
+        self._heads_are_the_same = True
+        keeps = settings.backfill == "easy" and not explain and self._openings.are_trivial
+        if keeps and workspace.is_still and workspace.verdicts is not None:
+            self._last = workspace.verdicts if workspace.verdicts.settings is settings else None
+        workspace.verdicts = Verdicts(settings, self._blocked, {}) if keeps else None
+        self._told = workspace.verdicts
         self._in_turn: Turn | None = None
         self._rooms = Rooms(workspace.table.changes, len(workspace.table.inventory))
 
@@ -198,7 +206,9 @@ class _Cycle:
         wait = self._known_wait(turn)
         if wait is None and self._is_beyond_depth(turn):
             return _PRIORITY
-        is_new = wait is None
+        is_new = turn.key not in self._blocked
+        if wait is not None and is_new:
+            self._blocked[turn.key] = (turn.end, wait)
         if wait is None:
             lacking = self._openings.license_wait(jobs)
             if lacking is not None:
@@ -219,15 +229,48 @@ class _Cycle:
             return wait
         if position >= self._backfill.reservations_a_partition:
             return wait
+        wait = yield from self._plan_head(turn, wait)
+        return wait
+
+    def _plan_head(self, turn: Turn, wait: Wait) -> Generator[None, None, Wait]:
+        """Reserves for the next job of the class; `wait` with what is planned for it."""
+        jobs = turn.jobs
+        last = self._last_head(turn)
+        if last is not None and last.reservation is not None:
+            self._backfill.reservations.append(last.reservation)
+            self._tell(turn, last)
+            return last.wait
         reservation = yield from self._backfill.reserve(
             jobs.partition, end_of(0.0, jobs.time_limit_s), turn.candidate.demand, self._table.free,
             lambda counts, time: choose(self._room_in(jobs, counts, self._openings.allowed(jobs, time))),
             self._openings.edges(), lambda times: self._openings.segments(jobs, times),
         )  # fmt: skip
         if reservation is None:
+            self._tell(turn, Head(turn.job.job_id, wait))
             return wait
         self._openings.planned(jobs, reservation.shares, reservation.time)
-        return self._planned(wait, reservation)
+        wait = self._planned(wait, reservation)
+        is_first = len(self._backfill.reservations) == 1
+        self._tell(turn, Head(turn.job.job_id, wait, reservation if is_first else None))
+        return wait
+
+    def _last_head(self, turn: Turn) -> Head | None:
+        """The last pass' plan for the same job, if it still comes first and nothing has started."""
+        last = self._last.heads.get(turn.candidate.head) if self._last is not None else None
+        if (
+            last is not None
+            and last.job_id == turn.job.job_id
+            and last.reservation is not None
+            and last.reservation.time >= self._now
+            and not self._table.changes
+        ):
+            return last
+        self._heads_are_the_same = False
+        return None
+
+    def _tell(self, turn: Turn, head: Head) -> None:
+        if self._told is not None:
+            self._told.heads.setdefault(turn.candidate.head, head)
 
     def is_done_with(self, turn: Turn) -> bool:
         """Whether the jobs behind the blocked one need not be looked at: they ask for the same and get no
@@ -280,6 +323,11 @@ class _Cycle:
 
     def _known_wait(self, turn: Turn) -> Wait | None:
         known = self._blocked.get(turn.key)
+        if known is None and self._last is not None:
+            known = self._last.blocked.get(turn.key)
+            same_head = self._heads_are_the_same and turn.candidate.head in self._blocked_in
+            if known is not None and known[1] is not _RESOURCES and not same_head:
+                return None  # it waits because of a head, and might not beside another one
         return known[1] if known is not None and turn.end >= known[0] else None
 
     def _is_beyond_depth(self, turn: Turn) -> bool:

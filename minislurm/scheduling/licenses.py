@@ -33,6 +33,10 @@ class Licenses:
         self._held = [(max(run.end_time, now), run.licenses) for run in running if run.licenses]
         self._claims: list[_Claim] = []
 
+    def __bool__(self) -> bool:
+        """Are there any at all?"""
+        return bool(self._free)
+
     def suffice(self, wanted: Wanted, end: float) -> bool:
         """Are there enough for a job that starts now and ends at `end`, beside those kept for others?"""
         if not wanted:

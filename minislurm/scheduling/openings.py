@@ -24,6 +24,11 @@ class Openings:
         self._licenses = Licenses(snapshot.licenses, snapshot.running, snapshot.now)
 
     @property
+    def are_trivial(self) -> bool:
+        """Nothing here keeps anybody from anything. Known for users when all classes have been seen."""
+        return not (self._calendar or self._licenses or self._tenants.matter)
+
+    @property
     def version(self) -> int:
         """Changes whenever a placement may change what `allowed` says."""
         return self._tenants.version

@@ -7,14 +7,18 @@ decides what a pass with an empty one decides (`tests/unit/scheduling/test_works
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Generator, Hashable, Sequence
 from dataclasses import dataclass
 
+from minislurm.domain.configuration import SchedulerSection
+from minislurm.domain.ids import JobId
 from minislurm.domain.states import Reason
 from minislurm.domain.topology import Topology
+from minislurm.scheduling.backfill import Reservation
 from minislurm.scheduling.capacity import Demand, demand_of
 from minislurm.scheduling.filters import Filters, RequestKey, key_of
-from minislurm.scheduling.model import NodeAvailability, RequestClass, Snapshot
+from minislurm.scheduling.model import NodeAvailability, RequestClass, RunningJob, Snapshot, Wait
 from minislurm.scheduling.needs import Bounds
 from minislurm.scheduling.nodes import NodeTable
 from minislurm.scheduling.timeline import Timeline
@@ -41,18 +45,49 @@ class Candidate:
     misfit: Reason | None = None
 
 
+@dataclass(slots=True)
+class Verdicts:
+    """What a pass found out about those that wait. True of the next one as well if nothing has happened in
+    between but submissions: whoever was blocked is still blocked, and later at that."""
+
+    settings: SchedulerSection
+    #: By `Turn.key`: since which end, and why.
+    blocked: dict[tuple[int, int], tuple[float, Wait]]
+    #: By `Candidate.head`: the first that waits.
+    heads: dict[str, Head]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    job_id: JobId
+    #: As it was told.
+    wait: Wait
+    #: None: it has none, or one that depends on that of another head.
+    reservation: Reservation | None = None
+
+
 class Workspace:
     """Belongs to one pass at a time."""
 
-    __slots__ = ("_candidates", "_nodes", "_numbers", "_topology", "cpus", "filters", "table", "timeline")
+    __slots__ = (
+        "_candidates", "_nodes", "_numbers", "_running", "_topology", "cpus", "filters", "is_still", "table",
+        "timeline", "verdicts",
+    )  # fmt: skip
 
     table: NodeTable
     filters: Filters
     timeline: Timeline
     #: Of all nodes.
     cpus: int
+    #: Since the last pass nothing has started, ended or changed on any node.
+    is_still: bool
+    #: Of the last pass; None: it left none.
+    verdicts: Verdicts | None
 
     def __init__(self) -> None:
+        self.is_still = False
+        self.verdicts = None
+        self._running: Sequence[RunningJob] = ()
         self._topology: Topology | None = None
         self._nodes: Sequence[NodeAvailability] = ()
         self._candidates: dict[Hashable, Candidate] = {}
@@ -60,17 +95,27 @@ class Workspace:
 
     def load(self, snapshot: Snapshot) -> Generator[None, None, None]:
         """Brings everything up to date. Yields between units of work."""
+        self.is_still = (
+            snapshot.topology is self._topology
+            and not self.table.changes
+            and _are_the_same(snapshot.nodes, self._nodes)
+            and _are_the_same(snapshot.running, self._running)
+        )
+        self._running = snapshot.running
+        if self.is_still:
+            self.timeline.begin(snapshot.now)
+            return
         if not self._update(snapshot):
             self.table = yield from NodeTable.build(snapshot.nodes, snapshot.topology)
             self.filters = Filters(self.table.inventory)
             self.timeline = Timeline(self.table.inventory)
             self._topology = snapshot.topology
             self.cpus = int(self.table.inventory.total.cpus.sum())
-            self._candidates, self._numbers = {}, {}
+            self._candidates, self._numbers, self.verdicts = {}, {}, None
         self._nodes = snapshot.nodes
         self.timeline.begin(snapshot.now)
         if len(self._candidates) > _SPARE * len(snapshot.classes) + 1000:
-            self._candidates, self._numbers = {}, {}
+            self._candidates, self._numbers, self.verdicts = {}, {}, None
 
     def candidate(self, jobs: RequestClass) -> Candidate:
         name = id(jobs) if jobs.key is None else jobs.key
@@ -99,6 +144,10 @@ class Workspace:
             self.table.update(i, nodes[i])
         self.table.changes.clear()
         return True
+
+
+def _are_the_same(new: Sequence[object], old: Sequence[object]) -> bool:
+    return len(new) == len(old) and all(map(operator.is_, new, old))
 
 
 def _is_same_node(new: NodeAvailability, old: NodeAvailability) -> bool:

@@ -12,6 +12,7 @@ from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import Bitmap, JobId
 from minislurm.domain.job import Job
 from minislurm.domain.node import Node
+from minislurm.domain.resources import capability_number
 from minislurm.domain.states import JobState
 from minislurm.scheduling.model import (
     NodeAvailability,
@@ -53,7 +54,22 @@ def _availability(node: Node) -> NodeAvailability:
         gpus_by_type={name: node.gpus_of_type(name) for name in types},
         features=frozenset(node.spec.features),
         weight=node.spec.weight,
+        gpu_shares=tuple(node.gpu_shares.items()),
+        gpu_attributes=_attributes(node),
+        gpu_links=node.gpu_links,
+        jobs=len(node.jobs),
     )
+
+
+def _attributes(node: Node) -> dict[str, tuple[int, str]]:
+    """By GPU type: memory in MiB and compute capability, where known. Of unlike GPUs of one type the least."""
+    attributes: dict[str, tuple[int, str]] = {}
+    for group in node.gpus:
+        if group.memory_mib or group.capability:
+            other = attributes.get(group.type, (group.memory_mib, group.capability))
+            least = min(group.capability, other[1], key=capability_number)
+            attributes[group.type] = (min(group.memory_mib, other[0]), least)
+    return attributes
 
 
 def _running(job: Job, now: float) -> RunningJob:

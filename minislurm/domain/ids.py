@@ -32,6 +32,8 @@ def indexes_of(bitmap: int) -> tuple[int, ...]:
 
 def lowest_bits(bitmap: int, count: int) -> Bitmap:
     """The `count` lowest members of the set; it must have that many."""
+    if count > 64:
+        return _many_lowest_bits(bitmap, count)
     taken = 0
     for _ in range(count):
         bit = bitmap & -bitmap
@@ -39,3 +41,16 @@ def lowest_bits(bitmap: int, count: int) -> Bitmap:
         taken |= bit
         bitmap ^= bit
     return Bitmap(taken)
+
+
+def _many_lowest_bits(bitmap: int, count: int) -> Bitmap:
+    """By bisection over where they end: sets of thousands cost some tens of steps."""
+    low, high = count, bitmap.bit_length()
+    assert bitmap.bit_count() >= count, "the set has fewer members than asked for"
+    while low < high:
+        middle = (low + high) // 2
+        if (bitmap & ((1 << middle) - 1)).bit_count() >= count:
+            high = middle
+        else:
+            low = middle + 1
+    return Bitmap(bitmap & ((1 << low) - 1))

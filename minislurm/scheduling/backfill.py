@@ -17,7 +17,7 @@ from math import inf
 import numpy as np
 
 from minislurm.scheduling.model import RunningJob
-from minislurm.scheduling.nodes import Counts, Inventory, Share
+from minislurm.scheduling.nodes import Counts, Inventory, PartialShares, Share
 
 #: Allocations read between two yields: about a millisecond.
 _CHUNK = 500
@@ -78,7 +78,10 @@ class _SortedShares:
         self._nodes = np.array([s.node for s in shares], dtype=np.int64)[order]
         self._cpus = np.array([s.cpus for s in shares], dtype=np.int64)[order]
         self._memory = np.array([s.memory_mib for s in shares], dtype=np.int64)[order]
-        gpus = np.array([s.gpus for s in shares], dtype=np.int64).reshape(len(shares), gpu_types)
+        parts = [i for i in order.tolist() if shares[i].gpu >= 0]
+        self._partial = PartialShares([ends[i] for i in parts], [shares[i] for i in parts])
+        none = (0,) * gpu_types
+        gpus = np.array([s.gpus if s.gpu < 0 else none for s in shares], dtype=np.int64).reshape(len(shares), gpu_types)
         self._gpus = gpus[order]
 
     def released_by(self, time: float, free: Counts) -> Counts:
@@ -89,6 +92,7 @@ class _SortedShares:
         np.add.at(then.memory_mib, nodes, self._memory[:count])
         for row in range(len(then.gpus)):
             np.add.at(then.gpus[row], nodes, self._gpus[:count, row])
+        self._partial.release_by(time, then)
         return then
 
 

@@ -19,6 +19,7 @@ from minislurm.scheduling.nodes import Counts, NodeTable, Share
 from minislurm.scheduling.order import Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
 from minislurm.scheduling.room import Room
+from minislurm.scheduling.strategies import Strategies
 
 #: Misfits for which it helps to see what each node lacks.
 _NODE_REASONS = frozenset({Reason.PARTITION_CONFIG, Reason.BAD_CONSTRAINTS, Reason.NODES_UNAVAILABLE})
@@ -76,6 +77,7 @@ class _Cycle:
         self._now = snapshot.now
         self._table = table
         self._filters = Filters(table.inventory)
+        self._strategies = Strategies(snapshot, table)
         self._backfill = Backfill(table.inventory, snapshot.now, snapshot.running)
         #: Partitions whose first blocked job has been met.
         self._heads: set[str] = set()
@@ -105,7 +107,8 @@ class _Cycle:
             self._is_closed(jobs) or self._is_beyond_depth(jobs) or self._known_wait(jobs) is not None
         ):
             return None
-        return choose(self._room_beside_reservations(jobs))
+        shares = choose(self._room_beside_reservations(jobs))
+        return self._table.settle(shares) if shares and jobs.request.gpu_share_milli else shares
 
     def started(self, jobs: RequestClass, shares: list[Share]) -> None:
         self._backfill.started(shares, end_of(self._now, jobs.time_limit_s))
@@ -180,8 +183,8 @@ class _Cycle:
 
     def _room_in(self, jobs: RequestClass, counts: list[Counts]) -> Room:
         filters = self._filters
-        spread = (jobs.partition.placement or self._settings.placement) == "spread"
+        strategy = self._strategies.of(jobs)
         return Room(
             self._table.inventory, jobs.request, filters.bounds(jobs), filters.allowed(jobs), counts,
-            spread=spread,
+            strategy=strategy,
         )  # fmt: skip

@@ -14,6 +14,7 @@ from minislurm.domain.ids import Bitmap, JobId, NodeName
 from minislurm.domain.resources import NodeAllocation, ResourceRequest
 from minislurm.domain.states import Reason
 from minislurm.domain.topology import Topology
+from minislurm.scheduling.fragmentation import TypicalRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,14 @@ class NodeAvailability:
     gpus_by_type: dict[str, Bitmap] = field(default_factory=dict)
     features: frozenset[str] = frozenset()
     weight: int = 1
+    #: GPUs in shared use (not among the free ones): index, thousandths in use.
+    gpu_shares: tuple[tuple[int, int], ...] = ()
+    #: By GPU type: memory in MiB (0: not known), compute capability ("": not known).
+    gpu_attributes: dict[str, tuple[int, str]] = field(default_factory=dict)
+    #: The matrix of links between GPUs, a row for each; () where it is not known.
+    gpu_links: tuple[str, ...] = ()
+    #: Number of runs on it.
+    jobs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +97,8 @@ class Snapshot:
     settings: SchedulerSection
     #: Greatest `priority_job_factor` of all partitions; 0: of those that have queued jobs.
     job_factor_max: int = 0
+    #: What the placement strategy "fgd" expects to come; (): what runs and is queued.
+    typical: tuple[TypicalRequest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from minislurm.domain.configuration import Partition
-from minislurm.domain.resources import ResourceRequest
+from minislurm.domain.resources import ResourceRequest, share_on_node
+
+__all__ = [
+    "Bounds", "bounds_of", "cpus_on_node", "gpus_on_node", "memory_on_node", "share_on_node", "wants_gpus",
+]  # fmt: skip
 
 NO_BOUND = 1 << 40
 
@@ -41,6 +45,7 @@ def bounds_of(request: ResourceRequest, partition: Partition) -> Bounds:
 
 
 def wants_gpus(request: ResourceRequest) -> bool:
+    """Whole ones."""
     return bool(request.gpus_per_node or request.gpus_per_task or request.gpus_total)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minislurm.scheduling.domains import Indexes, leaves_for
-from minislurm.scheduling.needs import cpus_on_node, gpus_on_node, memory_on_node
+from minislurm.scheduling.needs import cpus_on_node, gpus_on_node, memory_on_node, share_on_node
 from minislurm.scheduling.nodes import Share
 from minislurm.scheduling.room import Room
 
@@ -218,4 +218,8 @@ def _share(room: Room, node: int, tasks: int, gpus: int) -> Share:
         rows = tuple(total.gpus[:, node].tolist())
         return Share(node, tasks, int(total.cpus[node]), int(total.memory_mib[node]), rows)
     cpus = cpus_on_node(request, tasks)
+    if request.gpu_share_milli:
+        milli = share_on_node(request, tasks)
+        gpu, rows = room.part_of_gpu(node, milli)
+        return Share(node, tasks, cpus, memory_on_node(request, cpus, 0), rows, milli, gpu)
     return Share(node, tasks, cpus, memory_on_node(request, cpus, gpus), room.gpu_rows(node, gpus))

@@ -7,29 +7,35 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class GpuGroup(_message.Message):
-    __slots__ = ("count", "type")
+    __slots__ = ("count", "type", "memory_mib", "capability")
     COUNT_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
+    CAPABILITY_FIELD_NUMBER: _ClassVar[int]
     count: int
     type: str
-    def __init__(self, count: _Optional[int] = ..., type: _Optional[str] = ...) -> None: ...
+    memory_mib: int
+    capability: str
+    def __init__(self, count: _Optional[int] = ..., type: _Optional[str] = ..., memory_mib: _Optional[int] = ..., capability: _Optional[str] = ...) -> None: ...
 
 class NodeAllocation(_message.Message):
-    __slots__ = ("node", "cpus", "memory_mib", "gpus", "tasks")
+    __slots__ = ("node", "cpus", "memory_mib", "gpus", "tasks", "gpu_share_milli")
     NODE_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
+    GPU_SHARE_MILLI_FIELD_NUMBER: _ClassVar[int]
     node: str
     cpus: bytes
     memory_mib: int
     gpus: bytes
     tasks: int
-    def __init__(self, node: _Optional[str] = ..., cpus: _Optional[bytes] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[bytes] = ..., tasks: _Optional[int] = ...) -> None: ...
+    gpu_share_milli: int
+    def __init__(self, node: _Optional[str] = ..., cpus: _Optional[bytes] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[bytes] = ..., tasks: _Optional[int] = ..., gpu_share_milli: _Optional[int] = ...) -> None: ...
 
 class ResourceRequest(_message.Message):
-    __slots__ = ("nodes_min", "nodes_max", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_node_min", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus_per_node", "gpus_per_task", "gpus_total", "gpu_type", "exclusive", "required_nodes", "excluded_nodes", "features")
+    __slots__ = ("nodes_min", "nodes_max", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_node_min", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus_per_node", "gpus_per_task", "gpus_total", "gpu_type", "exclusive", "required_nodes", "excluded_nodes", "features", "gpu_share_milli", "gpu_share_of_node", "gpu_memory_min_mib", "gpu_capability_min", "affinity")
     NODES_MIN_FIELD_NUMBER: _ClassVar[int]
     NODES_MAX_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +53,11 @@ class ResourceRequest(_message.Message):
     REQUIRED_NODES_FIELD_NUMBER: _ClassVar[int]
     EXCLUDED_NODES_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
+    GPU_SHARE_MILLI_FIELD_NUMBER: _ClassVar[int]
+    GPU_SHARE_OF_NODE_FIELD_NUMBER: _ClassVar[int]
+    GPU_MEMORY_MIN_MIB_FIELD_NUMBER: _ClassVar[int]
+    GPU_CAPABILITY_MIN_FIELD_NUMBER: _ClassVar[int]
+    AFFINITY_FIELD_NUMBER: _ClassVar[int]
     nodes_min: int
     nodes_max: int
     tasks: int
@@ -64,7 +75,12 @@ class ResourceRequest(_message.Message):
     required_nodes: _containers.RepeatedScalarFieldContainer[str]
     excluded_nodes: _containers.RepeatedScalarFieldContainer[str]
     features: str
-    def __init__(self, nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_node_min: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus_per_node: _Optional[int] = ..., gpus_per_task: _Optional[int] = ..., gpus_total: _Optional[int] = ..., gpu_type: _Optional[str] = ..., exclusive: bool = ..., required_nodes: _Optional[_Iterable[str]] = ..., excluded_nodes: _Optional[_Iterable[str]] = ..., features: _Optional[str] = ...) -> None: ...
+    gpu_share_milli: int
+    gpu_share_of_node: bool
+    gpu_memory_min_mib: int
+    gpu_capability_min: str
+    affinity: str
+    def __init__(self, nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_node_min: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus_per_node: _Optional[int] = ..., gpus_per_task: _Optional[int] = ..., gpus_total: _Optional[int] = ..., gpu_type: _Optional[str] = ..., exclusive: bool = ..., required_nodes: _Optional[_Iterable[str]] = ..., excluded_nodes: _Optional[_Iterable[str]] = ..., features: _Optional[str] = ..., gpu_share_milli: _Optional[int] = ..., gpu_share_of_node: bool = ..., gpu_memory_min_mib: _Optional[int] = ..., gpu_capability_min: _Optional[str] = ..., affinity: _Optional[str] = ...) -> None: ...
 
 class Dependency(_message.Message):
     __slots__ = ("kind", "job_id", "task_id", "delay_s")
@@ -337,7 +353,7 @@ class Job(_message.Message):
     def __init__(self, id: _Optional[int] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., submit_time: _Optional[float] = ..., state: _Optional[str] = ..., run: _Optional[int] = ..., array_job_id: _Optional[int] = ..., array_task_id: _Optional[int] = ..., pending_tasks: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., priority: _Optional[int] = ..., held: _Optional[str] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., requeue: bool = ..., changed_request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., avoided_nodes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., eligible_time: _Optional[float] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., allocation: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., prepared_nodes: _Optional[_Iterable[str]] = ..., open_nodes: _Optional[_Iterable[str]] = ..., end_cause: _Optional[str] = ..., end_state: _Optional[str] = ..., cancelled_by: _Optional[int] = ..., requeue_held: bool = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., derived_exit_code: _Optional[int] = ..., derived_exit_signal: _Optional[int] = ..., requeues: _Optional[_Mapping[str, int]] = ..., signal_sent: bool = ..., next_step_id: _Optional[int] = ..., steps: _Optional[_Mapping[int, Step]] = ..., suspended_time_s: _Optional[float] = ..., requeue_cause: _Optional[str] = ..., pending_reason: _Optional[str] = ..., restart_reason: _Optional[str] = ..., start_priority: _Optional[int] = ..., dependency_any: bool = ...) -> None: ...
 
 class NodeSpec(_message.Message):
-    __slots__ = ("name", "cpus", "memory_mib", "gpus", "gpus_declared", "features", "weight", "address")
+    __slots__ = ("name", "cpus", "memory_mib", "gpus", "gpus_declared", "features", "weight", "address", "gpu_memory_mib", "gpu_capability", "gpu_links")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
@@ -346,6 +362,9 @@ class NodeSpec(_message.Message):
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    GPU_MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
+    GPU_CAPABILITY_FIELD_NUMBER: _ClassVar[int]
+    GPU_LINKS_FIELD_NUMBER: _ClassVar[int]
     name: str
     cpus: int
     memory_mib: int
@@ -354,10 +373,13 @@ class NodeSpec(_message.Message):
     features: _containers.RepeatedScalarFieldContainer[str]
     weight: int
     address: str
-    def __init__(self, name: _Optional[str] = ..., cpus: _Optional[int] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuGroup, _Mapping]]] = ..., gpus_declared: bool = ..., features: _Optional[_Iterable[str]] = ..., weight: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
+    gpu_memory_mib: int
+    gpu_capability: str
+    gpu_links: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., cpus: _Optional[int] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuGroup, _Mapping]]] = ..., gpus_declared: bool = ..., features: _Optional[_Iterable[str]] = ..., weight: _Optional[int] = ..., address: _Optional[str] = ..., gpu_memory_mib: _Optional[int] = ..., gpu_capability: _Optional[str] = ..., gpu_links: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class NodeFacts(_message.Message):
-    __slots__ = ("cpus", "memory_mib", "gpus", "host_name", "address", "step_port", "architecture", "operating_system", "version", "boot_time", "daemon_start_time", "sockets", "cores_per_socket", "threads_per_core")
+    __slots__ = ("cpus", "memory_mib", "gpus", "host_name", "address", "step_port", "architecture", "operating_system", "version", "boot_time", "daemon_start_time", "sockets", "cores_per_socket", "threads_per_core", "gpu_links")
     CPUS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
@@ -372,6 +394,7 @@ class NodeFacts(_message.Message):
     SOCKETS_FIELD_NUMBER: _ClassVar[int]
     CORES_PER_SOCKET_FIELD_NUMBER: _ClassVar[int]
     THREADS_PER_CORE_FIELD_NUMBER: _ClassVar[int]
+    GPU_LINKS_FIELD_NUMBER: _ClassVar[int]
     cpus: int
     memory_mib: int
     gpus: _containers.RepeatedCompositeFieldContainer[GpuGroup]
@@ -386,10 +409,18 @@ class NodeFacts(_message.Message):
     sockets: int
     cores_per_socket: int
     threads_per_core: int
-    def __init__(self, cpus: _Optional[int] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuGroup, _Mapping]]] = ..., host_name: _Optional[str] = ..., address: _Optional[str] = ..., step_port: _Optional[int] = ..., architecture: _Optional[str] = ..., operating_system: _Optional[str] = ..., version: _Optional[str] = ..., boot_time: _Optional[float] = ..., daemon_start_time: _Optional[float] = ..., sockets: _Optional[int] = ..., cores_per_socket: _Optional[int] = ..., threads_per_core: _Optional[int] = ...) -> None: ...
+    gpu_links: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, cpus: _Optional[int] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuGroup, _Mapping]]] = ..., host_name: _Optional[str] = ..., address: _Optional[str] = ..., step_port: _Optional[int] = ..., architecture: _Optional[str] = ..., operating_system: _Optional[str] = ..., version: _Optional[str] = ..., boot_time: _Optional[float] = ..., daemon_start_time: _Optional[float] = ..., sockets: _Optional[int] = ..., cores_per_socket: _Optional[int] = ..., threads_per_core: _Optional[int] = ..., gpu_links: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("spec", "facts", "state", "responding", "drained", "reason", "reason_time", "reason_user_id", "last_busy_time", "cpus_used", "memory_used_mib", "gpus_used", "jobs", "cpu_load", "free_memory_mib", "stale_runs", "launch_failures")
+    __slots__ = ("spec", "facts", "state", "responding", "drained", "reason", "reason_time", "reason_user_id", "last_busy_time", "cpus_used", "memory_used_mib", "gpus_used", "jobs", "cpu_load", "free_memory_mib", "stale_runs", "launch_failures", "gpu_shares")
+    class GpuSharesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
     SPEC_FIELD_NUMBER: _ClassVar[int]
     FACTS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -407,6 +438,7 @@ class Node(_message.Message):
     FREE_MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
     STALE_RUNS_FIELD_NUMBER: _ClassVar[int]
     LAUNCH_FAILURES_FIELD_NUMBER: _ClassVar[int]
+    GPU_SHARES_FIELD_NUMBER: _ClassVar[int]
     spec: NodeSpec
     facts: NodeFacts
     state: str
@@ -424,4 +456,5 @@ class Node(_message.Message):
     free_memory_mib: int
     stale_runs: _containers.RepeatedScalarFieldContainer[str]
     launch_failures: int
-    def __init__(self, spec: _Optional[_Union[NodeSpec, _Mapping]] = ..., facts: _Optional[_Union[NodeFacts, _Mapping]] = ..., state: _Optional[str] = ..., responding: bool = ..., drained: bool = ..., reason: _Optional[str] = ..., reason_time: _Optional[float] = ..., reason_user_id: _Optional[int] = ..., last_busy_time: _Optional[float] = ..., cpus_used: _Optional[bytes] = ..., memory_used_mib: _Optional[int] = ..., gpus_used: _Optional[bytes] = ..., jobs: _Optional[_Iterable[int]] = ..., cpu_load: _Optional[float] = ..., free_memory_mib: _Optional[int] = ..., stale_runs: _Optional[_Iterable[str]] = ..., launch_failures: _Optional[int] = ...) -> None: ...
+    gpu_shares: _containers.ScalarMap[int, int]
+    def __init__(self, spec: _Optional[_Union[NodeSpec, _Mapping]] = ..., facts: _Optional[_Union[NodeFacts, _Mapping]] = ..., state: _Optional[str] = ..., responding: bool = ..., drained: bool = ..., reason: _Optional[str] = ..., reason_time: _Optional[float] = ..., reason_user_id: _Optional[int] = ..., last_busy_time: _Optional[float] = ..., cpus_used: _Optional[bytes] = ..., memory_used_mib: _Optional[int] = ..., gpus_used: _Optional[bytes] = ..., jobs: _Optional[_Iterable[int]] = ..., cpu_load: _Optional[float] = ..., free_memory_mib: _Optional[int] = ..., stale_runs: _Optional[_Iterable[str]] = ..., launch_failures: _Optional[int] = ..., gpu_shares: _Optional[_Mapping[int, int]] = ...) -> None: ...

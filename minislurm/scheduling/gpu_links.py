@@ -1,0 +1,90 @@
+"""Which GPUs of a node a run gets: those with the best links between them, on one NUMA domain where they fit.
+
+A node's matrix has a row of words for each GPU, in NVIDIA's terms (`nvidia-smi topo -m`): NV# (that many
+NVLinks), PIX (one PCIe switch), PXB (several), PHB (through the host bridge), NODE (one NUMA domain), SYS
+(between NUMA domains). On the diagonal stands the GPU's NUMA domain, "N0", or "X" where it is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import combinations
+
+from minislurm.domain.ids import indexes_of
+
+#: Up to so many combinations are compared one by one; beyond, the set grows by the closest GPU.
+_EXACT = 1000
+_CLASSES = {"SYS": 0, "NODE": 1, "PHB": 2, "PXB": 3, "PIX": 4}
+#: NVLink, above all of these, and one more for each link.
+_NVLINK = 5
+
+
+def link_class(word: str) -> int:
+    """Higher is closer. Raises ValueError for a word that is no link."""
+    if word in _CLASSES:
+        return _CLASSES[word]
+    if word.startswith("NV") and word[2:].isdigit():
+        return _NVLINK + int(word[2:])
+    raise ValueError(f"{word}: must be NV and a number, PIX, PXB, PHB, NODE or SYS")
+
+
+@lru_cache(maxsize=4096)
+def closest(links: tuple[str, ...], free: int, count: int, beside: int = 0) -> int:
+    """`count` of the free GPUs (bitmaps) to be used together with those in `beside`.
+
+    Best are few NUMA domains, then the best worst link, then the best links in all. Of equal sets the one
+    whose loss harms the rest least (the links that stay among the others), then the lowest indexes.
+    """
+    matrix = _matrix(links)
+    members = indexes_of(free)
+    if count >= len(members):
+        return free
+    if _combinations(len(members), count) <= _EXACT:
+        sets: Iterable[tuple[int, ...]] = combinations(members, count)
+    else:
+        sets = (_grown(matrix, members, first, count) for first in members)
+    fixed = indexes_of(beside)
+    best = max(sets, key=lambda chosen: (*_quality(matrix, (*fixed, *chosen)), _rest(matrix, members, chosen)))
+    return sum(1 << gpu for gpu in best)
+
+
+class _Matrix:
+    def __init__(self, links: tuple[str, ...]) -> None:
+        rows = [row.split() for row in links]
+        size = len(rows)
+        self.numa = [rows[i][i] for i in range(size)]
+        self.link = [[0 if i == j else link_class(rows[i][j]) for j in range(size)] for i in range(size)]
+
+
+@lru_cache(maxsize=256)
+def _matrix(links: tuple[str, ...]) -> _Matrix:
+    return _Matrix(links)
+
+
+def _quality(matrix: _Matrix, chosen: tuple[int, ...]) -> tuple[int, int, int]:
+    pairs = [matrix.link[i][j] for i, j in combinations(chosen, 2)]
+    domains = len({matrix.numa[i] for i in chosen})
+    return -domains, min(pairs, default=0), sum(pairs)
+
+
+def _rest(matrix: _Matrix, members: tuple[int, ...], chosen: tuple[int, ...]) -> tuple[int, int, int]:
+    """What stays: on how few NUMA domains the others lie, and how well linked they are."""
+    left = tuple(gpu for gpu in members if gpu not in chosen)
+    pairs = sum(matrix.link[i][j] for i, j in combinations(left, 2))
+    return -len({matrix.numa[i] for i in left}), pairs, 0
+
+
+def _grown(matrix: _Matrix, members: tuple[int, ...], first: int, count: int) -> tuple[int, ...]:
+    chosen = [first]
+    while len(chosen) < count:
+        others = [gpu for gpu in members if gpu not in chosen]
+        chosen.append(max(others, key=lambda gpu: (*_quality(matrix, (*chosen, gpu)), -gpu)))
+    return tuple(sorted(chosen))
+
+
+def _combinations(size: int, count: int) -> int:
+    result = 1
+    for i in range(min(count, size - count)):
+        result = result * (size - i) // (i + 1)
+    return result

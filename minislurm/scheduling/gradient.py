@@ -1,0 +1,203 @@
+"""Placement by the steepest descent of fragmentation (FGD): each job goes where it spoils least.
+
+Source: Q. Weng et al., USENIX ATC'23; the measure itself is in `fragmentation.py`.
+
+Scores of a request are kept and only those of nodes that have changed are worked out again; nodes in the same
+state share one computation. Thus thousands of jobs of some hundred kinds cost little more than the hundred.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from minislurm.domain.resources import NodeAllocation
+from minislurm.scheduling.domains import Indexes
+from minislurm.scheduling.fragmentation import Fragmentation, TypicalRequest, gradient_score, most_frequent
+from minislurm.scheduling.model import RequestClass, Snapshot
+from minislurm.scheduling.needs import bounds_of, cpus_on_node, gpus_on_node, share_on_node
+from minislurm.scheduling.nodes import WHOLE, NodeTable
+from minislurm.scheduling.strategies import RANK_BITS, Ranked, Where, amounts_on_node
+
+if TYPE_CHECKING:
+    from minislurm.scheduling.room import Room
+
+#: Node states compared at once: bounds the memory of a batch.
+_BATCH = 2000
+#: Above the node's place in the order of names.
+_SCORE_BIT = 20
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The scores of one request: 0 to 100 by node, the GPU that a share would come from (-1: a whole one),
+    and how many of the table's changes they have seen."""
+
+    score: Indexes
+    gpu: Indexes
+    seen: int
+
+
+class Gradient(Ranked):
+    """The highest score first; of equals the node whose name comes first."""
+
+    def __init__(self, table: NodeTable, typical: Iterable[TypicalRequest]) -> None:
+        inventory = table.inventory
+        self._table = table
+        self._measure = Fragmentation(tuple(typical), tuple(inventory.rows) or ("",))
+        self._exists = inventory.gpu_row >= 0
+        #: The first GPU's type stands for the node's.
+        first = inventory.gpu_row[:, 0] if inventory.gpu_row.shape[1] else np.full(len(inventory), -1)
+        self._type = np.maximum(first, 0)
+        order = sorted(range(len(inventory)), key=inventory.names.__getitem__)
+        self._place = np.empty(len(inventory), dtype=np.int64)
+        self._place[order] = np.arange(len(inventory))
+        self._left = np.zeros_like(inventory.gpu_row)
+        self._before = np.zeros(len(inventory), dtype=np.float64)
+        self._seen = len(table.changes)
+        self._look_at(np.arange(len(inventory)))
+        self._kept: dict[tuple[object, ...], _Kept] = {}
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, table: NodeTable) -> Gradient:
+        return cls(table, snapshot.typical or typical_of(snapshot))
+
+    def rank(self, room: Room, where: Where) -> Indexes:
+        kept = self._scores(room)
+        rank: Indexes = ((100 - kept.score[where]) << _SCORE_BIT) + self._place[where]
+        return np.minimum(rank, (1 << RANK_BITS) - 1)
+
+    def gpu(self, room: Room, node: int, parts: Indexes, milli: int) -> int | None:
+        gpu = int(self._scores(room).gpu[node])
+        if gpu >= 0 and parts[gpu] >= milli:
+            return gpu
+        # A whole one, unless a reservation needs that, or the amount differs from what was scored.
+        return -1 if gpu < 0 and room.whole_gpus(np.array([node]))[0] > 0 else None
+
+    # --- what is kept ------------------------------------------------------------------------------------
+
+    def _scores(self, room: Room) -> _Kept:
+        changes = self._table.changes
+        if self._seen < len(changes):
+            self._look_at(np.unique(np.array(changes[self._seen :], dtype=np.int64)))
+            self._seen = len(changes)
+        request = room.request
+        amounts = amounts_on_node(room)
+        key = (*amounts, request.gpu_type, request.gpu_memory_min_mib, request.gpu_capability_min)
+        kept = self._kept.get(key)
+        if kept is None:
+            score, gpu = self._score(room, amounts, np.arange(len(self._type)))
+            kept = self._kept[key] = _Kept(score, gpu, len(changes))
+        elif kept.seen < len(changes):
+            where = np.unique(np.array(changes[kept.seen :], dtype=np.int64))
+            kept.score[where], kept.gpu[where] = self._score(room, amounts, where)
+            kept.seen = len(changes)
+        return kept
+
+    def _look_at(self, nodes: Indexes) -> None:
+        table = self._table
+        shared = table.free.shared[nodes]
+        whole = np.zeros_like(shared)
+        if shared.shape[1]:
+            # Bit by bit, as bytes: a node has few GPUs.
+            size = -(-shared.shape[1] // 8)
+            raw = b"".join(table.gpu_bits[node].to_bytes(size, "little") for node in nodes.tolist())
+            bits = np.unpackbits(np.frombuffer(raw, np.uint8).reshape(len(nodes), size), axis=1, bitorder="little")
+            whole = bits[:, : shared.shape[1]].astype(np.int64) * WHOLE
+        self._left[nodes] = np.where(shared > 0, WHOLE - shared, whole)
+        self._before[nodes] = self._amounts(table.free.cpus[nodes], self._left[nodes], self._type[nodes])
+
+    def _amounts(self, cpus: Indexes, left: Indexes, types: Indexes) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """The measure of many node states, each different one computed once. The order of GPUs in a node does
+        not matter to it."""
+        if len(cpus) < 200:
+            return self._measure.amounts(cpus, left, types)
+        states = np.column_stack((types, cpus, np.sort(left, axis=1)))
+        order = np.lexsort(states.T)
+        ranked = states[order]
+        is_new = np.concatenate(([True], (ranked[1:] != ranked[:-1]).any(axis=1)))
+        different = ranked[is_new]
+        found = [
+            self._measure.amounts(some[:, 1], some[:, 2:], some[:, 0])
+            for some in np.array_split(different, -(-len(different) // _BATCH))
+        ]
+        amounts = np.empty(len(cpus), dtype=np.float64)
+        amounts[order] = np.concatenate(found)[np.cumsum(is_new) - 1]
+        return amounts
+
+    # --- scores ------------------------------------------------------------------------------------------
+
+    def _score(self, room: Room, amounts: tuple[int, int, int], nodes: Indexes) -> tuple[Indexes, Indexes]:
+        cpus, gpus, milli = amounts
+        free = self._table.free.cpus[nodes] - cpus
+        left, types, before = self._left[nodes], self._type[nodes], self._before[nodes]
+        if milli and left.shape[1]:
+            return self._score_of_share(room, nodes, free, milli)
+        if gpus:
+            whole = (left == WHOLE) & self._will_do(room, nodes)
+            left = np.where(whole & (np.cumsum(whole, axis=1) <= gpus), 0, left)
+        score = gradient_score(before, self._amounts(free, left, types))
+        return score, np.full(len(nodes), -1, dtype=np.int64)
+
+    def _score_of_share(
+        self, room: Room, nodes: Indexes, free: Indexes, milli: int
+    ) -> tuple[Indexes, Indexes]:
+        """Tries every GPU of every node; GPUs with as much left count once."""
+        left = self._left[nodes]
+        count, width = left.shape
+        fits = (left >= milli) & self._will_do(room, nodes)
+        for gpu in range(1, width):
+            fits[:, gpu] &= (left[:, :gpu] != left[:, gpu : gpu + 1]).all(axis=1)
+        node, gpu_of = np.nonzero(fits)
+        after = left[node]
+        after[np.arange(len(node)), gpu_of] -= milli
+        found = gradient_score(
+            self._before[nodes][node], self._amounts(free[node], after, self._type[nodes][node])
+        )
+        scores = np.full((count, width), -1, dtype=np.int64)
+        scores[node, gpu_of] = found
+        gpu = scores.argmax(axis=1)
+        best = scores[np.arange(count), gpu]
+        is_whole = left[np.arange(count), gpu] == WHOLE
+        return np.maximum(best, 0), np.where(is_whole, -1, gpu)
+
+    def _will_do(self, room: Room, nodes: Indexes) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+        """GPUs of a type that the request accepts, by node and index."""
+        request, inventory = room.request, self._table.inventory
+        if not (request.gpu_type or request.gpu_memory_min_mib or request.gpu_capability_min):
+            return self._exists[nodes]
+        rows = inventory.rows_for(request.gpu_type, request.gpu_memory_min_mib, request.gpu_capability_min)
+        of_type = np.take_along_axis(rows[:, nodes].T, np.maximum(inventory.gpu_row[nodes], 0), axis=1)
+        return self._exists[nodes] & of_type
+
+
+def typical_of(snapshot: Snapshot) -> tuple[TypicalRequest, ...]:
+    """What the running and the queued jobs ask of a node: the most frequent that make up 95 % of them."""
+    seen: Counter[TypicalRequest] = Counter()
+    types = {node.name: node.gpus_by_type for node in snapshot.nodes}
+    for run in snapshot.running:
+        for part in run.allocation[:1]:
+            seen[_of_allocation(part, types.get(part.node, {}))] += 1
+    for jobs in snapshot.classes:
+        seen[_of_class(jobs)] += sum(len(job.tasks) or 1 for job in jobs.jobs)
+    whole = sum(seen.values()) or 1
+    return most_frequent(replace(request, weight=count / whole) for request, count in seen.items())
+
+
+def _of_allocation(part: NodeAllocation, types: dict[str, int]) -> TypicalRequest:
+    gpu_type = next((name for name, bits in sorted(types.items()) if part.gpus & bits), "")
+    return TypicalRequest(0.0, part.cpu_count, part.gpu_count, part.gpu_share_milli or WHOLE, gpu_type)
+
+
+def _of_class(jobs: RequestClass) -> TypicalRequest:
+    request, bounds = jobs.request, bounds_of(jobs.request, jobs.partition)
+    tasks = -(-bounds.tasks // max(1, bounds.nodes_min))
+    gpus = max(gpus_on_node(request, tasks), -(-request.gpus_total // max(1, bounds.nodes_min)))
+    milli = share_on_node(request, tasks)
+    return TypicalRequest(
+        0.0, cpus_on_node(request, tasks), 1 if milli else gpus, milli or WHOLE, request.gpu_type
+    )

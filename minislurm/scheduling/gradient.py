@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from minislurm.domain.resources import NodeAllocation
 from minislurm.scheduling.domains import Indexes
 from minislurm.scheduling.fragmentation import Fragmentation, TypicalRequest, gradient_score, most_frequent
 from minislurm.scheduling.model import RequestClass, Snapshot
@@ -178,19 +177,14 @@ class Gradient(Ranked):
 def typical_of(snapshot: Snapshot) -> tuple[TypicalRequest, ...]:
     """What the running and the queued jobs ask of a node: the most frequent that make up 95 % of them."""
     seen: Counter[TypicalRequest] = Counter()
-    types = {node.name: node.gpus_by_type for node in snapshot.nodes}
     for run in snapshot.running:
         for part in run.allocation[:1]:
-            seen[_of_allocation(part, types.get(part.node, {}))] += 1
+            # Which type it asked for is not known any more.
+            seen[TypicalRequest(0.0, part.cpu_count, part.gpu_count, part.gpu_share_milli or WHOLE)] += 1
     for jobs in snapshot.classes:
         seen[_of_class(jobs)] += sum(len(job.tasks) or 1 for job in jobs.jobs)
     whole = sum(seen.values()) or 1
     return most_frequent(replace(request, weight=count / whole) for request, count in seen.items())
-
-
-def _of_allocation(part: NodeAllocation, types: dict[str, int]) -> TypicalRequest:
-    gpu_type = next((name for name, bits in sorted(types.items()) if part.gpus & bits), "")
-    return TypicalRequest(0.0, part.cpu_count, part.gpu_count, part.gpu_share_milli or WHOLE, gpu_type)
 
 
 def _of_class(jobs: RequestClass) -> TypicalRequest:

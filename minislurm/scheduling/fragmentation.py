@@ -41,29 +41,32 @@ class Fragmentation:
     """
 
     def __init__(self, typical: Sequence[TypicalRequest], types: Sequence[str]) -> None:
-        self._weights = np.array([t.weight for t in typical], dtype=np.float64)
-        self._cpus = np.array([t.cpus for t in typical], dtype=np.int64)
-        self._gpus = np.array([t.gpus for t in typical], dtype=np.int64)
-        # A request without GPUs is one that no node can host: all that is free is lost to it.
-        none = self._gpus == 0
-        self._gpus[none] = 1 << 30
-        millis = np.array([t.milli for t in typical], dtype=np.int64)
-        #: Requests share few different sizes: what they find on the GPUs is worked out once a size.
-        self._millis, self._of_milli = np.unique(millis, return_inverse=True)
+        using = [t for t in typical if t.gpus]
+        self._weights = np.array([t.weight for t in using], dtype=np.float64)
+        #: Of requests without GPUs: to them all that is free is lost.
+        self._weight_of_none = sum(t.weight for t in typical if not t.gpus)
+        self._cpus = np.array([t.cpus for t in using], dtype=np.int64)
+        self._gpus = np.array([t.gpus for t in using], dtype=np.int64)
         self._access = np.array(
-            [[not t.gpu_type or name in t.gpu_type.split("|") for t in typical] for name in types],
+            [[not t.gpu_type or name in t.gpu_type.split("|") for t in using] for name in types],
             dtype=np.bool_,
-        ).reshape(len(types), len(typical))
+        ).reshape(len(types), len(using))
+        # Requests share few different sizes. For each amount left of a GPU: for each size whether it is enough
+        # and what is lost if it is not; in the last column the amount itself.
+        millis, self._size = np.unique([t.milli for t in using], return_inverse=True)
+        left = np.arange(WHOLE + 1)[:, None]
+        self._table = np.hstack((left >= millis, np.where(left < millis, left, 0), left)).astype(np.float64)
+        self._lost = len(millis) + self._size
 
     def amounts(self, cpus: Ints, left: Ints, types: Ints) -> Floats:
         """F of each node state: free CPUs (n), free thousandths by GPU (n × GPUs), row of its type (n)."""
-        total = left.sum(axis=1)
-        too_small = left[:, None, :] < self._millis[None, :, None]
-        scraps = np.where(too_small, left[:, None, :], 0).sum(axis=2)[:, self._of_milli]
-        enough = (left.shape[1] - too_small.sum(axis=2))[:, self._of_milli] >= self._gpus
-        hosted = enough & (cpus[:, None] >= self._cpus) & self._access[types]
-        lost = np.where(hosted, scraps, total[:, None])
-        amounts: Floats = lost @ self._weights
+        sums = self._table[left].sum(axis=1)
+        total = sums[:, -1]
+        hosted = sums[:, self._size] >= self._gpus
+        hosted &= cpus[:, None] >= self._cpus
+        hosted &= self._access[types]
+        lost = np.where(hosted, sums[:, self._lost], total[:, None])
+        amounts: Floats = lost @ self._weights + total * self._weight_of_none
         return amounts
 
 

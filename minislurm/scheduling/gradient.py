@@ -9,14 +9,20 @@ state share one computation. Thus thousands of jobs of some hundred kinds cost l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from minislurm.scheduling.domains import Indexes
-from minislurm.scheduling.fragmentation import Fragmentation, TypicalRequest, gradient_score, most_frequent
+from minislurm.scheduling.fragmentation import (
+    Floats,
+    Fragmentation,
+    TypicalRequest,
+    gradient_score,
+    most_frequent,
+)
 from minislurm.scheduling.model import RequestClass, Snapshot
 from minislurm.scheduling.needs import bounds_of, cpus_on_node, gpus_on_node, share_on_node
 from minislurm.scheduling.nodes import WHOLE, NodeTable
@@ -27,6 +33,8 @@ if TYPE_CHECKING:
 
 #: Node states compared at once: bounds the memory of a batch.
 _BATCH = 2000
+#: Fewer states than this are not worth being compared.
+_FEW = 500
 #: Above the node's place in the order of names.
 _SCORE_BIT = 20
 
@@ -56,9 +64,8 @@ class Gradient(Ranked):
         self._place = np.empty(len(inventory), dtype=np.int64)
         self._place[order] = np.arange(len(inventory))
         self._left = np.zeros_like(inventory.gpu_row)
-        self._before = np.zeros(len(inventory), dtype=np.float64)
         self._seen = len(table.changes)
-        self._look_at(np.arange(len(inventory)))
+        self._look_at(range(len(inventory)))
         self._kept: dict[tuple[object, ...], _Kept] = {}
 
     @classmethod
@@ -82,7 +89,7 @@ class Gradient(Ranked):
     def _scores(self, room: Room) -> _Kept:
         changes = self._table.changes
         if self._seen < len(changes):
-            self._look_at(np.unique(np.array(changes[self._seen :], dtype=np.int64)))
+            self._look_at(sorted(set(changes[self._seen :])))
             self._seen = len(changes)
         request = room.request
         amounts = amounts_on_node(room)
@@ -92,28 +99,72 @@ class Gradient(Ranked):
             score, gpu = self._score(room, amounts, np.arange(len(self._type)))
             kept = self._kept[key] = _Kept(score, gpu, len(changes))
         elif kept.seen < len(changes):
-            where = np.unique(np.array(changes[kept.seen :], dtype=np.int64))
+            where = np.array(sorted(set(changes[kept.seen :])), dtype=np.int64)
             kept.score[where], kept.gpu[where] = self._score(room, amounts, where)
             kept.seen = len(changes)
         return kept
 
-    def _look_at(self, nodes: Indexes) -> None:
-        table = self._table
-        shared = table.free.shared[nodes]
-        whole = np.zeros_like(shared)
-        if shared.shape[1]:
-            # Bit by bit, as bytes: a node has few GPUs.
-            size = -(-shared.shape[1] // 8)
-            raw = b"".join(table.gpu_bits[node].to_bytes(size, "little") for node in nodes.tolist())
-            bits = np.unpackbits(np.frombuffer(raw, np.uint8).reshape(len(nodes), size), axis=1, bitorder="little")
-            whole = bits[:, : shared.shape[1]].astype(np.int64) * WHOLE
-        self._left[nodes] = np.where(shared > 0, WHOLE - shared, whole)
-        self._before[nodes] = self._amounts(table.free.cpus[nodes], self._left[nodes], self._type[nodes])
+    def _look_at(self, nodes: Sequence[int]) -> None:
+        """What is left of the GPUs of these nodes."""
+        shared, bits = self._table.free.shared, self._table.gpu_bits
+        for node in nodes:
+            free = bits[node]
+            self._left[node] = [
+                WHOLE - used if used else WHOLE * (free >> gpu & 1)
+                for gpu, used in enumerate(shared[node].tolist())
+            ]
 
-    def _amounts(self, cpus: Indexes, left: Indexes, types: Indexes) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    # --- scores ------------------------------------------------------------------------------------------
+
+    def _score(self, room: Room, amounts: tuple[int, int, int], nodes: Indexes) -> tuple[Indexes, Indexes]:
+        """Score and GPU by node."""
+        cpus, gpus, milli = amounts
+        free, left = self._table.free.cpus[nodes], self._left[nodes]
+        if milli:
+            return self._score_of_share(room, nodes, free, cpus, milli)
+        after = left
+        if gpus:
+            whole = (left == WHOLE) & self._will_do(room, nodes)
+            after = np.where(whole & (whole.cumsum(axis=1) <= gpus), 0, left)
+        everywhere = np.arange(len(nodes))
+        score = self._descents(nodes, free, left, everywhere, free - cpus, after)
+        return score, np.full(len(nodes), -1, dtype=np.int64)
+
+    def _score_of_share(
+        self, room: Room, nodes: Indexes, free: Indexes, cpus: int, milli: int
+    ) -> tuple[Indexes, Indexes]:
+        """Tries every GPU of every node; GPUs of a node that have as much left count once."""
+        left = self._left[nodes]
+        count, width = left.shape
+        fits = (left >= milli) & self._will_do(room, nodes)
+        for gpu in range(1, width):
+            fits[:, gpu] &= (left[:, :gpu] != left[:, gpu : gpu + 1]).all(axis=1)
+        node, gpu_of = np.nonzero(fits)
+        after = left[node]
+        after[np.arange(len(node)), gpu_of] -= milli
+        scores = np.full((count, max(1, width)), -1, dtype=np.int64)
+        scores[node, gpu_of] = self._descents(nodes, free, left, node, free[node] - cpus, after)
+        gpu = scores.argmax(axis=1)
+        every = np.arange(count)
+        is_whole = left[every, gpu] == WHOLE if width else np.ones(count, dtype=np.bool_)
+        return np.maximum(scores[every, gpu], 0), np.where(is_whole, -1, gpu)
+
+    def _descents(
+        self, nodes: Indexes, free: Indexes, left: Indexes, node: Indexes, free_after: Indexes, after: Indexes
+    ) -> Indexes:
+        """The score of each way to place it: the k-th leaves `after[k]` on the node at position `node[k]`."""
+        types = self._type[nodes]
+        amounts = self._amounts(
+            np.concatenate((free, free_after)),
+            np.concatenate((left, after)),
+            np.concatenate((types, types[node])),
+        )
+        return gradient_score(amounts[: len(nodes)][node], amounts[len(nodes) :])
+
+    def _amounts(self, cpus: Indexes, left: Indexes, types: Indexes) -> Floats:
         """The measure of many node states, each different one computed once. The order of GPUs in a node does
         not matter to it."""
-        if len(cpus) < 200:
+        if len(cpus) < _FEW:
             return self._measure.amounts(cpus, left, types)
         states = np.column_stack((types, cpus, np.sort(left, axis=1)))
         order = np.lexsort(states.T)
@@ -127,42 +178,6 @@ class Gradient(Ranked):
         amounts = np.empty(len(cpus), dtype=np.float64)
         amounts[order] = np.concatenate(found)[np.cumsum(is_new) - 1]
         return amounts
-
-    # --- scores ------------------------------------------------------------------------------------------
-
-    def _score(self, room: Room, amounts: tuple[int, int, int], nodes: Indexes) -> tuple[Indexes, Indexes]:
-        cpus, gpus, milli = amounts
-        free = self._table.free.cpus[nodes] - cpus
-        left, types, before = self._left[nodes], self._type[nodes], self._before[nodes]
-        if milli and left.shape[1]:
-            return self._score_of_share(room, nodes, free, milli)
-        if gpus:
-            whole = (left == WHOLE) & self._will_do(room, nodes)
-            left = np.where(whole & (np.cumsum(whole, axis=1) <= gpus), 0, left)
-        score = gradient_score(before, self._amounts(free, left, types))
-        return score, np.full(len(nodes), -1, dtype=np.int64)
-
-    def _score_of_share(
-        self, room: Room, nodes: Indexes, free: Indexes, milli: int
-    ) -> tuple[Indexes, Indexes]:
-        """Tries every GPU of every node; GPUs with as much left count once."""
-        left = self._left[nodes]
-        count, width = left.shape
-        fits = (left >= milli) & self._will_do(room, nodes)
-        for gpu in range(1, width):
-            fits[:, gpu] &= (left[:, :gpu] != left[:, gpu : gpu + 1]).all(axis=1)
-        node, gpu_of = np.nonzero(fits)
-        after = left[node]
-        after[np.arange(len(node)), gpu_of] -= milli
-        found = gradient_score(
-            self._before[nodes][node], self._amounts(free[node], after, self._type[nodes][node])
-        )
-        scores = np.full((count, width), -1, dtype=np.int64)
-        scores[node, gpu_of] = found
-        gpu = scores.argmax(axis=1)
-        best = scores[np.arange(count), gpu]
-        is_whole = left[np.arange(count), gpu] == WHOLE
-        return np.maximum(best, 0), np.where(is_whole, -1, gpu)
 
     def _will_do(self, room: Room, nodes: Indexes) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
         """GPUs of a type that the request accepts, by node and index."""

@@ -42,6 +42,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "max_environment_bytes": (1, 1 << 30),
     "snapshot_every_events": (1, math.inf),
     "backfill_depth": (0, math.inf),
+    "shards_per_gpu": (0, 1000),
     "token_lifetime_s": (1, 86400),
     "heartbeat_interval_s": (0.01, 3600),
 }

@@ -16,10 +16,10 @@ from minislurm.cli.option import Argument, Option, Repeat, refuse_unsupported, s
 from minislurm.cli.option_values import (
     count,
     gpus_text,
-    parse_capability,
     gres_text,
     only,
     parse_begin,
+    parse_capability,
     parse_exclusive,
     parse_nice,
     parse_nodes,
@@ -105,11 +105,13 @@ _RESOURCES = (
         clears=_OTHER_MEMORY["mem-per-gpu"], environment=_variables("MEM_PER_GPU"), panel=RESOURCES,
     ),
     JobOption(
-        "gres", "", "GPUs on each node: gpu:2, gpu:a100:2; or shards of one: shard:2.", "LIST", parse=gres_text,
+        "gres", "", "GPUs on each node: gpu:2, gpu:a100:2; or shards of one: shard:2.", "LIST",
+        parse=gres_text,
         environment=_variables("GRES"), panel=RESOURCES,
     ),
     JobOption(
-        "gpus", "G", "GPUs in all, or a part of one: 0.5. TYPE may be A|B.", "[TYPE:]N", parse=gpus_text, environment=_variables("GPUS"),
+        "gpus", "G", "GPUs in all, or a part of one: 0.5. TYPE may be A|B.", "[TYPE:]N", parse=gpus_text,
+        environment=_variables("GPUS"),
         panel=RESOURCES
     ),
     JobOption(

@@ -62,7 +62,7 @@ def _availability(node: Node) -> NodeAvailability:
 
 
 def _attributes(node: Node) -> dict[str, tuple[int, str]]:
-    """By GPU type: memory in MiB and compute capability, where known. Of unlike GPUs of one type the least."""
+    """By GPU type: memory in MiB and compute capability, where known. Unlike GPUs of one type: the least."""
     attributes: dict[str, tuple[int, str]] = {}
     for group in node.gpus:
         if group.memory_mib or group.capability:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from minislurm.domain.ids import Bitmap, JobId, NodeName
-from minislurm.domain.resources import GpuGroup, NodeAllocation
+from minislurm.domain.resources import GpuGroup, NodeAllocation, ResourceRequest, capability_number
 from minislurm.domain.states import NodeState
 
 
@@ -119,6 +119,19 @@ class Node:
         value, first = 0, 0
         for group in self.gpus:
             if wanted is None or group.type in wanted:
+                value |= ((1 << group.count) - 1) << first
+            first += group.count
+        return Bitmap(value)
+
+    def suitable_gpus(self, request: ResourceRequest) -> Bitmap:
+        """Indexes of the GPUs that have the type, the memory and the capability that are asked for."""
+        wanted = request.gpu_type.split("|") if request.gpu_type else None
+        capability = capability_number(request.gpu_capability_min)
+        value, first = 0, 0
+        for group in self.gpus:
+            fits = wanted is None or group.type in wanted
+            fits = fits and group.memory_mib >= request.gpu_memory_min_mib
+            if fits and capability_number(group.capability) >= capability:
                 value |= ((1 << group.count) - 1) << first
             first += group.count
         return Bitmap(value)

@@ -37,7 +37,13 @@ class NodeAllocation:
 
     @property
     def gpu_count(self) -> int:
+        """GPUs that it uses, be it only a part of one."""
         return self.gpus.bit_count()
+
+    @property
+    def gpu_milli(self) -> int:
+        """Thousandths of GPUs that nobody else can use."""
+        return self.gpu_share_milli or 1000 * self.gpus.bit_count()
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,9 @@ class _SortedShares:
         parts = [i for i in order.tolist() if shares[i].gpu >= 0]
         self._partial = PartialShares([ends[i] for i in parts], [shares[i] for i in parts])
         none = (0,) * gpu_types
-        gpus = np.array([s.gpus if s.gpu < 0 else none for s in shares], dtype=np.int64).reshape(len(shares), gpu_types)
+        gpus = np.array([s.gpus if s.gpu < 0 else none for s in shares], dtype=np.int64).reshape(
+            len(shares), gpu_types
+        )
         self._gpus = gpus[order]
 
     def released_by(self, time: float, free: Counts) -> Counts:

@@ -21,7 +21,6 @@ from minislurm.scheduling.needs import (
     gpus_on_node,
     memory_on_node,
     share_on_node,
-    wants_gpus,
 )  # fmt: skip
 from minislurm.scheduling.nodes import WHOLE, Counts, Inventory, Mask
 from minislurm.scheduling.place import choose
@@ -225,7 +224,7 @@ class Filters:
             gpus = 1
             part = share_on_node(request, 1)
             has_part = ((free.shared > 0) & (WHOLE - free.shared >= part)).any(axis=1)
-        if gpus or wants_gpus(request):
+        if gpus:
             yield "too few gpus", _gpus(total, inventory, request) >= gpus
             busy = _gpus(free, inventory, request) < gpus
             yield "gpus busy", ~busy | has_part if request.gpu_share_milli else ~busy

@@ -51,8 +51,8 @@ class Fragmentation:
             [[not t.gpu_type or name in t.gpu_type.split("|") for t in using] for name in types],
             dtype=np.bool_,
         ).reshape(len(types), len(using))
-        # Requests share few different sizes. For each amount left of a GPU: for each size whether it is enough
-        # and what is lost if it is not; in the last column the amount itself.
+        # Requests share few different sizes. For each amount left of a GPU: for each size whether it is
+        # enough and what is lost if it is not; in the last column the amount itself.
         millis, self._size = np.unique([t.milli for t in using], return_inverse=True)
         left = np.arange(WHOLE + 1)[:, None]
         self._table = np.hstack((left >= millis, np.where(left < millis, left, 0), left)).astype(np.float64)

@@ -1,8 +1,6 @@
 """Which GPUs of a node a run gets: those with the best links between them, on one NUMA domain where they fit.
 
-A node's matrix has a row of words for each GPU, in NVIDIA's terms (`nvidia-smi topo -m`): NV# (that many
-NVLinks), PIX (one PCIe switch), PXB (several), PHB (through the host bridge), NODE (one NUMA domain), SYS
-(between NUMA domains). On the diagonal stands the GPU's NUMA domain, "N0", or "X" where it is not known.
+The matrix of links is described in `domain/gpu_links.py`.
 """
 
 from __future__ import annotations
@@ -11,22 +9,11 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import combinations
 
+from minislurm.domain.gpu_links import link_class
 from minislurm.domain.ids import indexes_of
 
-#: Up to so many combinations are compared one by one; beyond, the set grows by the closest GPU.
+#: Up to so many combinations are compared one by one; beyond, sets grow by the closest GPU.
 _EXACT = 1000
-_CLASSES = {"SYS": 0, "NODE": 1, "PHB": 2, "PXB": 3, "PIX": 4}
-#: NVLink, above all of these, and one more for each link.
-_NVLINK = 5
-
-
-def link_class(word: str) -> int:
-    """Higher is closer. Raises ValueError for a word that is no link."""
-    if word in _CLASSES:
-        return _CLASSES[word]
-    if word.startswith("NV") and word[2:].isdigit():
-        return _NVLINK + int(word[2:])
-    raise ValueError(f"{word}: must be NV and a number, PIX, PXB, PHB, NODE or SYS")
 
 
 @lru_cache(maxsize=4096)
@@ -45,8 +32,11 @@ def closest(links: tuple[str, ...], free: int, count: int, beside: int = 0) -> i
     else:
         sets = (_grown(matrix, members, first, count) for first in members)
     fixed = indexes_of(beside)
-    best = max(sets, key=lambda chosen: (*_quality(matrix, (*fixed, *chosen)), _rest(matrix, members, chosen)))
-    return sum(1 << gpu for gpu in best)
+
+    def quality(chosen: tuple[int, ...]) -> tuple[int, ...]:
+        return *_quality(matrix, (*fixed, *chosen)), *_rest(matrix, members, chosen)
+
+    return sum(1 << gpu for gpu in max(sets, key=quality))
 
 
 class _Matrix:
@@ -68,11 +58,11 @@ def _quality(matrix: _Matrix, chosen: tuple[int, ...]) -> tuple[int, int, int]:
     return -domains, min(pairs, default=0), sum(pairs)
 
 
-def _rest(matrix: _Matrix, members: tuple[int, ...], chosen: tuple[int, ...]) -> tuple[int, int, int]:
+def _rest(matrix: _Matrix, members: tuple[int, ...], chosen: tuple[int, ...]) -> tuple[int, int]:
     """What stays: on how few NUMA domains the others lie, and how well linked they are."""
     left = tuple(gpu for gpu in members if gpu not in chosen)
     pairs = sum(matrix.link[i][j] for i, j in combinations(left, 2))
-    return -len({matrix.numa[i] for i in left}), pairs, 0
+    return -len({matrix.numa[i] for i in left}), pairs
 
 
 def _grown(matrix: _Matrix, members: tuple[int, ...], first: int, count: int) -> tuple[int, ...]:

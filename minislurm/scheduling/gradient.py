@@ -25,7 +25,7 @@ from minislurm.scheduling.fragmentation import (
 )
 from minislurm.scheduling.model import RequestClass, Snapshot
 from minislurm.scheduling.needs import bounds_of, cpus_on_node, gpus_on_node, share_on_node
-from minislurm.scheduling.nodes import WHOLE, NodeTable
+from minislurm.scheduling.nodes import WHOLE, Mask, NodeTable
 from minislurm.scheduling.strategies import RANK_BITS, Ranked, Where, amounts_on_node
 
 if TYPE_CHECKING:
@@ -179,14 +179,16 @@ class Gradient(Ranked):
         amounts[order] = np.concatenate(found)[np.cumsum(is_new) - 1]
         return amounts
 
-    def _will_do(self, room: Room, nodes: Indexes) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+    def _will_do(self, room: Room, nodes: Indexes) -> Mask:
         """GPUs of a type that the request accepts, by node and index."""
         request, inventory = room.request, self._table.inventory
         if not (request.gpu_type or request.gpu_memory_min_mib or request.gpu_capability_min):
-            return self._exists[nodes]
+            every: Mask = self._exists[nodes]
+            return every
         rows = inventory.rows_for(request.gpu_type, request.gpu_memory_min_mib, request.gpu_capability_min)
         of_type = np.take_along_axis(rows[:, nodes].T, np.maximum(inventory.gpu_row[nodes], 0), axis=1)
-        return self._exists[nodes] & of_type
+        will_do: Mask = self._exists[nodes] & of_type
+        return will_do
 
 
 def typical_of(snapshot: Snapshot) -> tuple[TypicalRequest, ...]:

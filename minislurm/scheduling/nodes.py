@@ -129,9 +129,9 @@ class Inventory:
         self.total.gpus = self.count_gpus([node.gpus for node in nodes])
         # Few different sets of GPUs: one comparison each finds the nodes that have it.
         for row, of_type in enumerate(self.type_bits):
-            for bits in set(of_type) - {0}:
-                where = np.array([other == bits for other in of_type], dtype=np.bool_)
-                for gpu in indexes_of(bits):
+            for kind in set(of_type) - {0}:
+                where = np.array([other == kind for other in of_type], dtype=np.bool_)
+                for gpu in indexes_of(kind):
                     self.gpu_row[where, gpu] = row
 
     def rows_for(self, gpu_type: str, memory_min_mib: int, capability_min: str) -> Mask:

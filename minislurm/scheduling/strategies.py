@@ -112,14 +112,17 @@ class Affinity(Ranked):
     def rank(self, room: Room, where: Where) -> Indexes:
         request = room.request
         key = crc32((request.affinity or repr(request)).encode())
-        return (_mixed(self._nodes[where] ^ np.uint64(key << 32)) >> np.uint64(64 - RANK_BITS)).astype(np.int64)
+        mixed = _mixed(self._nodes[where] ^ np.uint64(key << 32))
+        rank: Indexes = (mixed >> np.uint64(64 - RANK_BITS)).astype(np.int64)
+        return rank
 
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The finalizer of splitmix64 (G. Steele, D. Lea and C. Flood, OOPSLA 2014): every bit depends on all."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+    mixed: NDArray[np.uint64] = values ^ (values >> np.uint64(31))
+    return mixed
 
 
 class BestFit(Ranked):
@@ -146,7 +149,7 @@ class BestFit(Ranked):
 
 
 def amounts_on_node(room: Room) -> tuple[int, int, int]:
-    """What the request takes of one node, were its tasks dealt evenly: CPUs, whole GPUs, thousandths of one."""
+    """What the request takes of one node, were its tasks dealt evenly: CPUs, GPUs, thousandths of one."""
     bounds, request = room.bounds, room.request
     nodes = max(1, bounds.nodes_min if bounds.fewest else bounds.nodes_max)
     tasks = -(-bounds.tasks // nodes)

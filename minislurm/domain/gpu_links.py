@@ -8,7 +8,7 @@ NUMA domain, "N0", or "X" where that is not known.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from functools import lru_cache
 
 _CLASSES = {"SYS": 0, "NODE": 1, "PHB": 2, "PXB": 3, "PIX": 4}
 _NVLINK = re.compile(r"NV([0-9]{1,2})\Z")
@@ -25,7 +25,8 @@ def link_class(word: str) -> int:
     return len(_CLASSES) + int(match[1])
 
 
-def link_problem(links: Sequence[str], gpus: int) -> str:
+@lru_cache(maxsize=256)
+def link_problem(links: tuple[str, ...], gpus: int) -> str:
     """What is wrong with a matrix for so many GPUs (0: a number that is not known); "" for nothing."""
     rows = [row.split() for row in links]
     if links and gpus and len(rows) != gpus:

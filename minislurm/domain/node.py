@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from minislurm.domain.gpu_links import link_problem
 from minislurm.domain.ids import Bitmap, JobId, NodeName
 from minislurm.domain.resources import GpuGroup, NodeAllocation, ResourceRequest, capability_number
 from minislurm.domain.states import NodeState
@@ -140,7 +141,7 @@ class Node:
     def gpu_links(self) -> tuple[str, ...]:
         """The matrix of links, a row for each GPU; () where nobody knows it."""
         links = self.spec.gpu_links or self.facts.gpu_links
-        return links if len(links) == self.gpu_count else ()
+        return links if links and not link_problem(links, self.gpu_count) else ()
 
     def take_gpus(self, part: NodeAllocation) -> None:
         """The GPUs, or the share of one, of a run that starts here."""

@@ -35,6 +35,7 @@ def find_facts(probe: GpuProbe, *, address: str, step_port: int) -> NodeFacts:
         sockets=sockets,
         cores_per_socket=max(1, cores // sockets),
         threads_per_core=max(1, logical // cores),
+        gpu_links=probe.links(),
     )
 
 

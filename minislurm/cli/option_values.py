@@ -135,14 +135,14 @@ def parse_capability(text: str) -> str:
 
 
 def parse_shards(text: str) -> GpuPart | None:
-    """The shards in a list of generic resources, ``shard:2``, ``shard:a100:2``; None for none."""
+    """The shards in a list of generic resources, ``shard:2``, ``shard:a100:2``; None where it has none."""
     found = [match for item in text.split(",") if (match := _SHARDS.match(item))]
     if not found:
         return None
     if len(found) > 1 or "," in text:
         raise OptionError("shards of a GPU cannot be combined with other generic resources")
     count = int(found[0][2]) if found[0][2] is not None else 1
-    return GpuPart(found[0][1] or "", shards=count) if count else None
+    return GpuPart(found[0][1] or "", shards=count)
 
 
 def parse_gres(text: str) -> tuple[GpuGroup, ...]:

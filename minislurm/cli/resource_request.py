@@ -137,7 +137,7 @@ def _share_of(options: JobOptions, shards_per_gpu: int) -> _Gpus | None:
         if part is not None:
             asked[name] = part
     shards = parse_shards(options.gres) if options.gres is not None else None
-    if shards is not None:
+    if shards is not None and shards.shards:
         asked["gres"] = shards
     if not asked:
         return None

@@ -28,7 +28,7 @@ class NvmlError(Exception):
 
 
 def nvml(*names: str | bytes, nvlinks: dict[int, list[int]] | None = None) -> SimpleNamespace:
-    """The functions of the library that are used. `nvlinks`: by GPU the peer of each link, -1 for a switch."""
+    """The functions of the library that are used. `nvlinks`: by GPU the peer of each link, -1: a switch."""
     links = nvlinks or {}
 
     def link(handle: int, number: int) -> int:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _BATCH = 2000
 #: Fewer states than this are not worth being compared.
 _FEW = 500
-#: Above the node's place in the order of names.
+#: Above the node's place in the order of names, or what is left of its GPUs.
 _SCORE_BIT = 20
 
 
@@ -50,11 +50,16 @@ class _Kept:
 
 
 class Gradient(Ranked):
-    """The highest score first; of equals the node whose name comes first."""
+    """The highest score first; of equals the node whose name comes first.
 
-    def __init__(self, table: NodeTable, typical: Iterable[TypicalRequest]) -> None:
+    `packed`: of equals the node with the least left of its GPUs. This is ours: what the score does not tell
+    apart keeps more nodes whole, and in the published trace some more GPUs are allocated.
+    """
+
+    def __init__(self, table: NodeTable, typical: Iterable[TypicalRequest], *, packed: bool = False) -> None:
         inventory = table.inventory
         self._table = table
+        self._packed = packed
         self._measure = Fragmentation(tuple(typical), tuple(inventory.rows) or ("",))
         self._exists = inventory.gpu_row >= 0
         #: The first GPU's type stands for the node's.
@@ -69,12 +74,13 @@ class Gradient(Ranked):
         self._kept: dict[tuple[object, ...], _Kept] = {}
 
     @classmethod
-    def of(cls, snapshot: Snapshot, table: NodeTable) -> Gradient:
-        return cls(table, snapshot.typical or typical_of(snapshot))
+    def of(cls, snapshot: Snapshot, table: NodeTable, *, packed: bool = False) -> Gradient:
+        return cls(table, snapshot.typical or typical_of(snapshot), packed=packed)
 
     def rank(self, room: Room, where: Where) -> Indexes:
         kept = self._scores(room)
-        rank: Indexes = ((100 - kept.score[where]) << _SCORE_BIT) + self._place[where]
+        rank: Indexes = (100 - kept.score[where]) << _SCORE_BIT
+        rank += self._left[where].sum(axis=1) if self._packed else self._place[where]
         return np.minimum(rank, (1 << RANK_BITS) - 1)
 
     def gpu(self, room: Room, node: int, parts: Indexes, milli: int) -> int | None:

@@ -160,10 +160,10 @@ def amounts_on_node(room: Room) -> tuple[int, int, int]:
 BINPACK = Binpack()
 
 
-def _gradient(snapshot: Snapshot, table: NodeTable) -> Strategy:
+def _gradient(snapshot: Snapshot, table: NodeTable, *, packed: bool = False) -> Strategy:
     from minislurm.scheduling.gradient import Gradient  # it builds on what is above
 
-    return Gradient.of(snapshot, table)
+    return Gradient.of(snapshot, table, packed=packed)
 
 
 #: By the name that the configuration uses.
@@ -171,6 +171,7 @@ STRATEGIES: dict[str, Callable[[Snapshot, NodeTable], Strategy]] = {
     "binpack": lambda _, __: BINPACK,
     "spread": lambda _, __: Spread(),
     "fgd": _gradient,
+    "fgd-packed": lambda snapshot, table: _gradient(snapshot, table, packed=True),
     "best-fit": lambda _, table: BestFit(table),
     "least-jobs": lambda _, table: LeastJobs(table),
     "affinity": lambda _, table: Affinity(table),

@@ -282,6 +282,8 @@ def _place(state: ClusterState, event: RunPlaced) -> None:
         node = state.nodes[part.node]
         node.cpus_used = Bitmap(node.cpus_used | part.cpus)
         node.take_gpus(part)
+        state.placements += 1
+        node.last_placed = state.placements
         node.memory_used_mib += part.memory_mib
         node.jobs.add(job.id)
         state.touched.nodes.add(node.name)

@@ -58,6 +58,7 @@ def _availability(node: Node) -> NodeAvailability:
         gpu_attributes=_attributes(node),
         gpu_links=node.gpu_links,
         jobs=len(node.jobs),
+        last_placed=node.last_placed,
     )
 
 

@@ -61,6 +61,8 @@ class ClusterState:
     partition_states: dict[str, PartitionState] = field(default_factory=dict)
     requests: dict[str, RequestRecord] = field(default_factory=dict)
     next_job_id: JobId = JobId(1)
+    #: Parts of runs placed on nodes so far; the last is also kept by node, for round robin.
+    placements: int = 0
 
     # Derived.
     topology: Topology = field(default_factory=Topology)

@@ -99,6 +99,8 @@ def _difference(state: ClusterState, snapshot: ClusterState) -> str:
     for name in sorted({*state.nodes, *snapshot.nodes}):
         if _journaled(state.nodes.get(name)) != _journaled(snapshot.nodes.get(name)):
             return f"nodes: {name}"
+    if state.placements != snapshot.placements:
+        return "the number of placements"
     return "" if state.next_job_id == snapshot.next_job_id else "the next job id"
 
 

@@ -23,7 +23,17 @@ from minislurm.domain.resources import GpuGroup
 #: Keys that take one of a few words.
 CHOICES: dict[str, tuple[str, ...]] = {
     "backfill": ("easy", "off"),
-    "placement": ("binpack", "spread", "fgd", "fgd-packed", "best-fit", "least-jobs", "affinity"),
+    "placement": (
+        "binpack",
+        "spread",
+        "fgd",
+        "fgd-packed",
+        "best-fit",
+        "least-jobs",
+        "round-robin",
+        "weighted-round-robin",
+        "affinity",
+    ),
     "tracking": ("auto", "cgroup", "process"),
     "gpu_probe": ("auto", "nvml", "none"),
 }

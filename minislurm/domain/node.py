@@ -73,6 +73,8 @@ class Node:
     gpus_used: Bitmap = Bitmap(0)
     #: Of these, the shared ones: index -> thousandths in use.
     gpu_shares: dict[int, int] = field(default_factory=dict)
+    #: The number of the last placement here, counted over all nodes; 0: none yet.
+    last_placed: int = 0
     jobs: set[JobId] = field(default_factory=set)
     #: Runs ("job.run") that the daemon came back with and that are no longer its own: they are being
     #: ended, and no new work is offered before they are gone.

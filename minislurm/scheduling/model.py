@@ -41,8 +41,9 @@ class NodeAvailability:
     gpu_attributes: dict[str, tuple[int, str]] = field(default_factory=dict)
     #: The matrix of links between GPUs, a row for each; () where it is not known.
     gpu_links: tuple[str, ...] = ()
-    #: Number of runs on it.
+    #: Number of runs on it, and which placement was the last here, counted over all nodes.
     jobs: int = 0
+    last_placed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,7 +220,7 @@ class NodeTable:
     """What is free now. `changes` lists the nodes of every placement, so that whoever keeps something
     computed from the table can bring it up to date."""
 
-    __slots__ = ("changes", "cpu_bits", "free", "gpu_bits", "inventory", "jobs")
+    __slots__ = ("changes", "cpu_bits", "free", "gpu_bits", "inventory", "jobs", "turn", "turns")
 
     def __init__(self, inventory: Inventory, free: Counts, cpu_bits: list[int], gpu_bits: list[int]) -> None:
         self.inventory = inventory
@@ -228,8 +228,10 @@ class NodeTable:
         self.cpu_bits = cpu_bits
         self.gpu_bits = gpu_bits
         self.changes: list[int] = []
-        #: Runs by node.
+        #: Runs by node; which placement was the last there; and which of all was.
         self.jobs = np.zeros(len(inventory), dtype=np.int64)
+        self.turns = np.zeros(len(inventory), dtype=np.int64)
+        self.turn = 0
 
     @classmethod
     def build(cls, nodes: Sequence[NodeAvailability], topology: Topology) -> Generator[None, None, NodeTable]:
@@ -246,11 +248,13 @@ class NodeTable:
         free = Counts(cpus, memory, inventory.count_gpus(gpu_bits), shared)
         table = cls(inventory, free, cpu_bits, gpu_bits)
         table.jobs[:] = [node.jobs for node in nodes]
+        table.turns[:] = [node.last_placed for node in nodes]
+        table.turn = int(table.turns.max(initial=0))
         return table
 
     def copy(self) -> NodeTable:
         table = NodeTable(self.inventory, self.free.copy(), self.cpu_bits.copy(), self.gpu_bits.copy())
-        table.jobs[:] = self.jobs
+        table.jobs[:], table.turns[:], table.turn = self.jobs, self.turns, self.turn
         return table
 
     def settle(self, shares: list[Share]) -> list[Share]:
@@ -273,6 +277,8 @@ class NodeTable:
         self.gpu_bits[node] &= ~gpus
         self.free.take(share)
         self.jobs[node] += 1
+        self.turn += 1
+        self.turns[node] = self.turn
         self.changes.append(node)
         return NodeAllocation(
             self.inventory.names[node], Bitmap(cpus), share.memory_mib, Bitmap(gpus), share.tasks, share.milli

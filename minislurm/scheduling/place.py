@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 from minislurm.scheduling.domains import Indexes, leaves_for
 from minislurm.scheduling.needs import cpus_on_node, gpus_on_node, memory_on_node, share_on_node
 from minislurm.scheduling.nodes import Share
-from minislurm.scheduling.room import Room
-
-_NEVER = 1 << 62
+from minislurm.scheduling.room import NEVER, Room
 
 
 def choose(room: Room) -> list[Share] | None:
@@ -47,23 +45,19 @@ def choose(room: Room) -> list[Share] | None:
 
 def _one_node(room: Room) -> int | None:
     """The best node that takes all tasks; of equals one in the leaf that has least room besides."""
-    fits = room.tasks >= room.bounds.tasks
-    if room.gpus is not None:
-        fits &= room.gpus >= room.request.gpus_total
+    score = room.scores_alone()
     for name in room.request.required_nodes:
-        only = np.zeros_like(fits)
-        only[room.inventory.index[name]] = True
-        fits &= only
-    score = np.where(fits, room.score, _NEVER)
+        only = np.full_like(score, NEVER)
+        only[room.inventory.index[name]] = score[room.inventory.index[name]]
+        score = only
     best = int(score.argmin())
-    if score[best] == _NEVER:
+    if score[best] == NEVER:
         return None
-    if room.inventory.layout.leaf_count > 1:
+    if room.inventory.layout.leaf_count > 1 and not room.request.required_nodes:
         equals = np.flatnonzero(score == score[best])
         if len(equals) > 1:
-            leaf_of_node = room.inventory.layout.leaf_of_node
-            others = np.bincount(leaf_of_node[fits])
-            best = int(equals[np.argmin(others[leaf_of_node[equals]])])
+            leaves = room.inventory.layout.leaf_of_node[equals]
+            best = int(equals[np.argmin(room.leaves_alone()[leaves])])
     return best
 
 

@@ -13,6 +13,8 @@ from minislurm.scheduling.nodes import WHOLE, Counts, Inventory, Mask
 from minislurm.scheduling.strategies import BINPACK, Strategy, Where
 
 _EVERYWHERE = slice(None)
+#: The score of a node that does not do.
+NEVER = 1 << 62
 _SMALL = 256
 
 
@@ -26,8 +28,8 @@ class Room:
     """
 
     __slots__ = (
-        "_allowed", "_row", "_rows", "_strategy", "bounds", "counts", "free", "gpus", "inventory", "request",
-        "score", "tasks",
+        "_allowed", "_alone", "_leaves", "_row", "_rows", "_strategy", "bounds", "counts", "free", "gpus",
+        "inventory", "request", "score", "tasks",
     )  # fmt: skip
 
     def __init__(
@@ -45,6 +47,8 @@ class Room:
         self.bounds = bounds
         self._allowed = allowed
         self.counts = counts
+        self._alone: Indexes | None = None
+        self._leaves: Indexes | None = None
         self._strategy = strategy
         #: The row of the wanted GPU type; -1: of any type; -2: no node has that type; -3: see `_rows`.
         self._row = inventory.rows.get(request.gpu_type, -2) if request.gpu_type else -1
@@ -58,6 +62,26 @@ class Room:
         self.tasks, self.gpus = self._evaluate(_EVERYWHERE)
         self.score = strategy.scores(self, _EVERYWHERE)
 
+    def scores_alone(self) -> Indexes:
+        """The score of each node that takes all tasks by itself; NEVER for the others."""
+        if self._alone is None:
+            self._alone = self._evaluate_alone(_EVERYWHERE)
+        return self._alone
+
+    def leaves_alone(self) -> Indexes:
+        """Of how many nodes of each leaf that holds."""
+        if self._leaves is None:
+            fits = self.scores_alone() < NEVER
+            self._leaves = np.bincount(self.inventory.layout.leaf_of_node[fits])
+        return self._leaves
+
+    def _evaluate_alone(self, where: Where) -> Indexes:
+        fits = self.tasks[where] >= self.bounds.tasks
+        if self.gpus is not None:
+            fits &= self.gpus[where] >= self.request.gpus_total
+        alone: Indexes = np.where(fits, self.score[where], NEVER)
+        return alone
+
     def refresh(self, changed: Sequence[int]) -> None:
         """After placements on these nodes."""
         if len(self.tasks) <= _SMALL:
@@ -66,6 +90,7 @@ class Room:
                 self.free = _least(self.counts)
             self.tasks, self.gpus = self._evaluate(_EVERYWHERE)
             self.score = self._strategy.scores(self, _EVERYWHERE)
+            self._alone = self._leaves = None
             return
         where = np.array(changed, dtype=np.int64)
         if len(self.counts) > 1:
@@ -77,6 +102,11 @@ class Room:
         if self.gpus is not None and gpus is not None:
             self.gpus[where] = gpus
         self.score[where] = self._strategy.scores(self, where)
+        if self._alone is not None:
+            alone = self._evaluate_alone(where)
+            if ((alone < NEVER) != (self._alone[where] < NEVER)).any():
+                self._leaves = None
+            self._alone[where] = alone
 
     def gpu_rows(self, node: int, count: int) -> tuple[int, ...]:
         """`count` GPUs of that node by type, of the wanted type or of whatever types are free."""

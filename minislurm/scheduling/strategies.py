@@ -29,6 +29,9 @@ _WEIGHT_BIT, _GPU_NODE_BIT, RANK_BITS = 28, 27, 27
 _OPENS_BIT, _GPUS_BIT = 26, 16
 _GPUS_MOST, _CPUS_MOST = (1 << 10) - 1, (1 << 16) - 1
 
+#: So many placements back round robin tells nodes apart, and into so many parts it divides a turn.
+_TURNS, _FRACTIONS = 1 << 21, 16
+
 
 class Strategy(Protocol):
     """Lives for one pass. `where`: the nodes that are asked about."""
@@ -95,6 +98,34 @@ class LeastJobs(Ranked):
     def rank(self, room: Room, where: Where) -> Indexes:
         rank = np.minimum(self._table.jobs[where], _GPUS_MOST) << _GPUS_BIT
         rank += np.minimum(room.counts[0].cpus[where], _CPUS_MOST)
+        return rank
+
+
+class RoundRobin(Ranked):
+    """In turn: the node whose last placement is the longest ago."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+
+    def rank(self, room: Room, where: Where) -> Indexes:
+        return self._since_start(where)
+
+    def _since_start(self, where: Where) -> Indexes:
+        """Numbers of the last placements, counted from the earliest that still matters."""
+        table = self._table
+        return np.maximum(table.turns[where] - table.turn + _TURNS, 0)
+
+
+class WeightedRoundRobin(RoundRobin):
+    """In turn, a node with twice as many GPUs (for jobs without, CPUs) twice as often: the one that is due
+    first, where a node is due again after as many placements as it is smaller than all nodes together."""
+
+    def rank(self, room: Room, where: Where) -> Indexes:
+        total = room.inventory.total
+        asks_gpus = wants_gpus(room.request) or room.request.gpu_share_milli
+        sizes = np.maximum(total.gpus.sum(axis=0) if asks_gpus else total.cpus, 1)
+        periods = sizes.sum() * _FRACTIONS // sizes[where]
+        rank: Indexes = self._since_start(where) * _FRACTIONS + np.minimum(periods, _TURNS * _FRACTIONS)
         return rank
 
 
@@ -174,6 +205,8 @@ STRATEGIES: dict[str, Callable[[Snapshot, NodeTable], Strategy]] = {
     "fgd-packed": lambda snapshot, table: _gradient(snapshot, table, packed=True),
     "best-fit": lambda _, table: BestFit(table),
     "least-jobs": lambda _, table: LeastJobs(table),
+    "round-robin": lambda _, table: RoundRobin(table),
+    "weighted-round-robin": lambda _, table: WeightedRoundRobin(table),
     "affinity": lambda _, table: Affinity(table),
 }
 

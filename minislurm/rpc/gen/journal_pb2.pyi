@@ -397,7 +397,7 @@ class RequestRecord(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., time: _Optional[float] = ..., job_id: _Optional[int] = ..., step_id: _Optional[int] = ...) -> None: ...
 
 class StateHeader(_message.Message):
-    __slots__ = ("next_job_id", "configuration", "partition_states")
+    __slots__ = ("next_job_id", "configuration", "partition_states", "placements")
     class PartitionStatesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -408,10 +408,12 @@ class StateHeader(_message.Message):
     NEXT_JOB_ID_FIELD_NUMBER: _ClassVar[int]
     CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
     PARTITION_STATES_FIELD_NUMBER: _ClassVar[int]
+    PLACEMENTS_FIELD_NUMBER: _ClassVar[int]
     next_job_id: int
     configuration: str
     partition_states: _containers.ScalarMap[str, str]
-    def __init__(self, next_job_id: _Optional[int] = ..., configuration: _Optional[str] = ..., partition_states: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    placements: int
+    def __init__(self, next_job_id: _Optional[int] = ..., configuration: _Optional[str] = ..., partition_states: _Optional[_Mapping[str, str]] = ..., placements: _Optional[int] = ...) -> None: ...
 
 class StaleRunEnded(_message.Message):
     __slots__ = ("time", "node", "run")

@@ -134,3 +134,12 @@ def test_affinity_is_by_user_and_name_where_it_is_the_placement() -> None:
     ):
         job_id = cluster.submit(name="train")
         assert cluster.state.jobs[job_id].request.affinity == expected
+
+
+def test_nodes_remember_their_last_placement() -> None:
+    cluster = a_cluster(3)
+    for _ in range(3):
+        cluster.submit(request=a_request(2), name="1")
+    cluster.run(1)
+    assert cluster.state.placements == 6
+    assert [node.last_placed for node in snapshot(cluster.state, 0.0).nodes] == [5, 6, 0]

@@ -85,6 +85,41 @@ def test_gpu_nodes_come_last_for_jobs_without_gpus() -> None:
         assert chosen(strategy, nodes, a_request(gpu_share_milli=100)) == "n1"
 
 
+def turns(strategy: str, nodes: list[NodeAvailability], count: int, **asked: Any) -> list[str]:
+    """The nodes of so many tasks, one after the other."""
+    batch = a_partition(nodes, placement=strategy)
+    jobs = a_class(batch, a_job(1, tasks=range(count)), request=a_request(**asked))
+    return [p.allocation[0].node for p in schedule(a_snapshot(nodes, jobs)).placements]
+
+
+def test_round_robin_goes_on_where_the_last_pass_ended() -> None:
+    nodes = [
+        a_node("n1", last_placed=8),
+        a_node("n2", last_placed=6),
+        a_node("n3", last_placed=7),
+        a_node("n4"),
+    ]
+    assert turns("round-robin", nodes, 6) == ["n4", "n2", "n3", "n1", "n4", "n2"]
+
+
+def test_weighted_round_robin_takes_larger_nodes_oftener() -> None:
+    nodes = [a_node("n1", cpus=40), a_node("n2", cpus=20), a_node("n3", cpus=20, gpus=8, gpu_type="a")]
+    taken = turns("weighted-round-robin", nodes[:2], 30)
+    assert taken[:6] == ["n1", "n1", "n2", "n1", "n1", "n2"]
+    assert Counter(taken) == {"n1": 20, "n2": 10}
+    small = a_node("n4", cpus=40, gpus=2, gpu_type="a")
+    taken = turns("weighted-round-robin", [nodes[2], small], 5, gpus_per_node=1)
+    assert taken == ["n3", "n3", "n3", "n3", "n4"]
+
+
+def test_of_equal_scores_the_packed_gradient_takes_the_fullest() -> None:
+    nodes = [a_node(name, cpus=8, gpus=2) for name in ("n1", "n2", "n3")]
+    running = [a_run("n2", gpus=(0,))]
+    request = a_request(gpus_per_node=1)
+    assert chosen("fgd", nodes, request, running=running, typical=(HALF,)) == "n1"
+    assert chosen("fgd-packed", nodes, request, running=running, typical=(HALF,)) == "n2"
+
+
 # The measure of fragmentation, by hand
 
 HALF = TypicalRequest(0.5, cpus=2, gpus=1, milli=500)

@@ -27,7 +27,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
         "binpack",
         "spread",
         "fgd",
-        "fgd-packed",
+        "fgd-balanced",
         "best-fit",
         "least-jobs",
         "round-robin",

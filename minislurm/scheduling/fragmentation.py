@@ -37,11 +37,21 @@ class TypicalRequest:
 class Fragmentation:
     """The measure for one list of typical requests.
 
-    `types`: the names of the GPU types that node rows stand for.
+    `types`: the names of the GPU types that node rows stand for. `stranded`: our addition, 0 for the measure
+    as published. That one asks what the next request could use; but a node whose CPUs run out leaves GPUs
+    behind that no request will ever use. So what is free of the GPUs beyond what the free CPUs can serve, at
+    the ratio of the typical requests, counts as lost, with this weight. Jobs that need many CPUs for little
+    GPU then go where CPUs abound.
     """
 
-    def __init__(self, typical: Sequence[TypicalRequest], types: Sequence[str]) -> None:
+    def __init__(
+        self, typical: Sequence[TypicalRequest], types: Sequence[str], *, stranded: float = 0.0
+    ) -> None:
         using = [t for t in typical if t.gpus]
+        self._stranded = stranded
+        cpus = sum(t.weight * t.cpus for t in using)
+        #: Thousandths of GPUs that one CPU serves.
+        self._served = sum(t.weight * t.gpus * t.milli for t in using) / cpus if cpus else float("inf")
         self._weights = np.array([t.weight for t in using], dtype=np.float64)
         #: Of requests without GPUs: to them all that is free is lost.
         self._weight_of_none = sum(t.weight for t in typical if not t.gpus)
@@ -67,6 +77,8 @@ class Fragmentation:
         hosted &= self._access[types]
         lost = np.where(hosted, sums[:, self._lost], total[:, None])
         amounts: Floats = lost @ self._weights + total * self._weight_of_none
+        if self._stranded:
+            amounts += self._stranded * np.maximum(0.0, total - cpus * self._served)
         return amounts
 
 

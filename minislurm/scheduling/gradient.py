@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 _BATCH = 2000
 #: Fewer states than this are not worth being compared.
 _FEW = 500
-#: Above the node's place in the order of names, or what is left of its GPUs.
+#: How much a thousandth without CPUs counts beside one that is fragmented, in "fgd-balanced": anything from
+#: 0.5 to 4 does about the same.
+_STRANDED = 2.0
+#: Above the node's place in the order of names.
 _SCORE_BIT = 20
 
 
@@ -52,15 +55,16 @@ class _Kept:
 class Gradient(Ranked):
     """The highest score first; of equals the node whose name comes first.
 
-    `packed`: of equals the node with the least left of its GPUs. This is ours: what the score does not tell
-    apart keeps more nodes whole, and in the published trace some more GPUs are allocated.
+    `balanced`: what the node's CPUs could not serve counts as lost, too (see `Fragmentation`).
     """
 
-    def __init__(self, table: NodeTable, typical: Iterable[TypicalRequest], *, packed: bool = False) -> None:
+    def __init__(
+        self, table: NodeTable, typical: Iterable[TypicalRequest], *, balanced: bool = False
+    ) -> None:
         inventory = table.inventory
         self._table = table
-        self._packed = packed
-        self._measure = Fragmentation(tuple(typical), tuple(inventory.rows) or ("",))
+        weight = _STRANDED if balanced else 0.0
+        self._measure = Fragmentation(tuple(typical), tuple(inventory.rows) or ("",), stranded=weight)
         self._exists = inventory.gpu_row >= 0
         #: The first GPU's type stands for the node's.
         first = inventory.gpu_row[:, 0] if inventory.gpu_row.shape[1] else np.full(len(inventory), -1)
@@ -74,13 +78,13 @@ class Gradient(Ranked):
         self._kept: dict[tuple[object, ...], _Kept] = {}
 
     @classmethod
-    def of(cls, snapshot: Snapshot, table: NodeTable, *, packed: bool = False) -> Gradient:
-        return cls(table, snapshot.typical or typical_of(snapshot), packed=packed)
+    def of(cls, snapshot: Snapshot, table: NodeTable, *, balanced: bool = False) -> Gradient:
+        return cls(table, snapshot.typical or typical_of(snapshot), balanced=balanced)
 
     def rank(self, room: Room, where: Where) -> Indexes:
         kept = self._scores(room)
         rank: Indexes = (100 - kept.score[where]) << _SCORE_BIT
-        rank += self._left[where].sum(axis=1) if self._packed else self._place[where]
+        rank += self._place[where]
         return np.minimum(rank, (1 << RANK_BITS) - 1)
 
     def gpu(self, room: Room, node: int, parts: Indexes, milli: int) -> int | None:

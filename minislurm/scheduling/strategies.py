@@ -191,10 +191,10 @@ def amounts_on_node(room: Room) -> tuple[int, int, int]:
 BINPACK = Binpack()
 
 
-def _gradient(snapshot: Snapshot, table: NodeTable, *, packed: bool = False) -> Strategy:
+def _gradient(snapshot: Snapshot, table: NodeTable, *, balanced: bool = False) -> Strategy:
     from minislurm.scheduling.gradient import Gradient  # it builds on what is above
 
-    return Gradient.of(snapshot, table, packed=packed)
+    return Gradient.of(snapshot, table, balanced=balanced)
 
 
 #: By the name that the configuration uses.
@@ -202,7 +202,7 @@ STRATEGIES: dict[str, Callable[[Snapshot, NodeTable], Strategy]] = {
     "binpack": lambda _, __: BINPACK,
     "spread": lambda _, __: Spread(),
     "fgd": _gradient,
-    "fgd-packed": lambda snapshot, table: _gradient(snapshot, table, packed=True),
+    "fgd-balanced": lambda snapshot, table: _gradient(snapshot, table, balanced=True),
     "best-fit": lambda _, table: BestFit(table),
     "least-jobs": lambda _, table: LeastJobs(table),
     "round-robin": lambda _, table: RoundRobin(table),

@@ -4,7 +4,7 @@ The set-up of Weng et al., USENIX ATC'23: the pods in random order, more drawn u
 the GPUs; one by one, nothing departs, what does not fit is dropped. Prints the mean of several seeds beside
 the published figure.
 
-    python -m scripts.bench.placement --traces FOLDER [--seeds 10] [--demand 1.3] [fgd fgd-packed best-fit …]
+    python -m scripts.bench.placement --traces FOLDER [--seeds 10] [--demand 1.3] [fgd fgd-balanced best-fit …]
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Pod(NamedTuple):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("strategies", nargs="*", default=["best-fit", "fgd", "fgd-packed"])
+    parser.add_argument("strategies", nargs="*", default=["best-fit", "fgd", "fgd-balanced"])
     parser.add_argument("--traces", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--demand", type=float, default=1.3)

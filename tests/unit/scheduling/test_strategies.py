@@ -112,12 +112,13 @@ def test_weighted_round_robin_takes_larger_nodes_oftener() -> None:
     assert taken == ["n3", "n3", "n3", "n3", "n4"]
 
 
-def test_of_equal_scores_the_packed_gradient_takes_the_fullest() -> None:
-    nodes = [a_node(name, cpus=8, gpus=2) for name in ("n1", "n2", "n3")]
-    running = [a_run("n2", gpus=(0,))]
-    request = a_request(gpus_per_node=1)
-    assert chosen("fgd", nodes, request, running=running, typical=(HALF,)) == "n1"
-    assert chosen("fgd-packed", nodes, request, running=running, typical=(HALF,)) == "n2"
+def test_the_balanced_gradient_spares_the_cpus_that_gpus_need() -> None:
+    """A job of many CPUs goes where more of them are than the GPUs need; the plain one sees no difference."""
+    usual = TypicalRequest(1.0, cpus=4, gpus=1)
+    nodes = [a_node("n1", cpus=16, gpus=4), a_node("n2", cpus=64, gpus=4)]
+    request = a_request(gpus_per_node=1, cpus_per_task=8)
+    assert chosen("fgd", nodes, request, typical=(usual,)) == "n1"
+    assert chosen("fgd-balanced", nodes, request, typical=(usual,)) == "n2"
 
 
 # The measure of fragmentation, by hand
@@ -144,6 +145,12 @@ def test_what_a_typical_request_cannot_use_is_lost() -> None:
     typed = replace(HALF, gpu_type="a100|h100")
     assert amount(8, [1000], typed, types=("t4",)) == 500
     assert amount(8, [1000], typed, types=("h100",)) == 0
+
+
+def test_gpus_without_the_cpus_they_need_are_stranded() -> None:
+    measure = Fragmentation((HALF,), ("",), stranded=2.0)
+    found = measure.amounts(np.array([8, 4, 3]), np.array([[1000, 1000]] * 3), np.array([0, 0, 0]))
+    assert found.tolist() == [0.0, 2.0 * 1000, 2.0 * 1250], "a CPU serves 250 thousandths"
 
 
 def test_the_published_score() -> None:

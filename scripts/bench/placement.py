@@ -4,7 +4,7 @@ The set-up of Weng et al., USENIX ATC'23: the pods in random order, more drawn u
 the GPUs; one by one, nothing departs, what does not fit is dropped. Prints the mean of several seeds beside
 the published figure.
 
-    python -m scripts.bench.placement --traces FOLDER [--seeds 10] [--demand 1.3] [fgd fgd-balanced best-fit …]
+    python -m scripts.bench.placement --traces FOLDER [--seeds 10] [--demand 1.3] [fgd best-fit …]
 """
 
 from __future__ import annotations

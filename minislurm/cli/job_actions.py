@@ -137,6 +137,8 @@ def report_outcomes(outcomes: Sequence[Outcome], summary: str = "") -> int:
         if not messages:
             continue
         last = messages[-1]
+        for detail in dict.fromkeys(d for p in parts if p.refusal is not None for d in p.refusal.details):
+            print_line(detail)
         if len(parts) == 1:
             print_line(f"{last} for job {format_target(parts[0].target)}")
         else:

@@ -1,6 +1,6 @@
 """The columns of squeue's jobs: every letter of ``-o`` and every name of ``-O``, with Slurm's headers.
 
-What minislurm has no notion of (licenses, reservations, sockets …) shows what a Slurm without it shows.
+What minislurm has no notion of (sockets, burst buffers …) shows what a Slurm without it shows.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from minislurm.cli.resource_text import (
     tres_per_task,
 )
 from minislurm.domain.hostlist import compress
+from minislurm.domain.reservation import format_licenses
 from minislurm.domain.times import format_duration, format_time
 
 JobField = Field[JobRow]
@@ -134,10 +135,10 @@ _STATE_COMPACT = Field[JobRow]("ST", lambda row: row.job.state.compact)
 _STATE = Field[JobRow]("STATE", lambda row: row.job.state.value)
 _USER = Field[JobRow]("USER", lambda row: row.job.spec.user_name)
 _USER_ID = _number("UID", lambda row: row.job.spec.user_id)
-_RESERVATION = _constant("RESERVATION", NULL)
+_RESERVATION = _or_null("RESERVATION", lambda row: row.job.request.reservation)
 _SUBMIT_TIME = _time("SUBMIT_TIME", lambda row: row.job.submit_time)
 _WCKEY = _constant("WCKEY", NULL)
-_LICENSES = _constant("LICENSES", NULL)
+_LICENSES = _or_null("LICENSES", lambda row: licenses_text(row))
 _CORE_SPEC = _constant("CORE_SPEC", _NOT_SET)
 _NICE = _number("NICE", lambda row: row.job.nice)
 _SCHED_NODES = _or_null("SCHEDNODES", lambda row: compress(row.view.planned_nodes))
@@ -224,7 +225,7 @@ NAMES: dict[str, JobField] = {
     "cpus-per-task": _number("CPUS_PER_TASK", lambda row: row.job.request.cpus_per_task),
     "cpuspertask": _number("CPUS_PER_TASK", lambda row: row.job.request.cpus_per_task),
     "cpus-per-tres": _or_not_set("CPUS_PER_TRES", lambda row: cpus_per_tres(row)),
-    "deadline": _constant("DEADLINE", _NOT_SET),
+    "deadline": _time("DEADLINE", lambda row: row.job.deadline),
     "delayboot": _constant("DELAY_BOOT", "0:00"),
     "dependency": _DEPENDENCY,
     "derivedec": _number("DERIVED_EC", lambda row: row.job.derived_exit_code),
@@ -311,6 +312,12 @@ NAMES: dict[str, JobField] = {
     "wckey": _WCKEY,
     "workdir": _WORK_DIR,
 }
+
+
+def licenses_text(row: JobRow) -> str:
+    """As submitted; "" for none."""
+    spec, current = row.job.spec, row.job.request.licenses
+    return spec.licenses if current == spec.request.licenses else format_licenses(current)
 
 
 def cpus_per_tres(row: JobRow) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from minislurm.cli.option_values import NodeCount
+from minislurm.cli.option_values import NodeCount, SwitchCount, TopologyLevel
 from minislurm.domain.job import SignalBeforeEnd
 
 
@@ -30,6 +30,12 @@ class JobOptions:
     nodelist: str = ""
     exclude: str = ""
     constraint: str = ""
+    reservation: str = ""
+    licenses: str = ""
+    topology: TopologyLevel | None = None
+    switches: SwitchCount | None = None
+    segment: int | None = None
+    spread_job: bool = False
 
     # the job
     job_name: str | None = None
@@ -41,6 +47,10 @@ class JobOptions:
     #: Seconds; 0: no limit; None: the partition's default.
     time: float | None = None
     begin: float | None = None
+    #: Unix time; None: none.
+    deadline: float | None = None
+    #: Seconds; 0: as long as it takes.
+    max_wait: float = 0.0
     dependency: str = ""
     kill_on_invalid_dep: bool | None = None
     array: str = ""

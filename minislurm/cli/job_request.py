@@ -98,6 +98,10 @@ def make_submission(
         priority=options.priority,
         comment=_text(options.comment, "comment"),
         wckey=_text(options.wckey, "wckey"),
+        reservation=_text(options.reservation, "reservation"),
+        licenses=_text(options.licenses, "licenses"),
+        deadline=options.deadline or 0.0,
+        max_wait_s=options.max_wait,
     )
     return Submission(spec, program.script, program.environment, test_only=options.test_only)
 

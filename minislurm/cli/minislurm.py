@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from minislurm.cli import simulate
 from minislurm.cli.application import guarded, print_error, print_line, print_version
 
 if TYPE_CHECKING:
@@ -232,6 +233,9 @@ def replay(
     """Apply a journal's events again, and check every invariant after each."""
     # The controller's code runs in a process of its own; commands know only its protocol.
     os.execv(sys.executable, [sys.executable, "-m", "minislurm.controller.replay", str(journal)])
+
+
+app.command(context_settings=simulate.SETTINGS)(simulate.simulate)
 
 
 def _cluster(folder: Path | None) -> LocalCluster:

@@ -18,6 +18,8 @@ _COMPACT = {
     "mixed": "mix",
     "completing": "comp",
     "drained": "drain",
+    "maint": "maint",
+    "reserved": "resv",
     "draining": "drng",
 }
 
@@ -28,6 +30,9 @@ class NodeStateText:
     drain: bool
     completing: bool
     responding: bool
+    #: A reservation holds it now; one for maintenance.
+    reserved: bool = False
+    maintenance: bool = False
 
     @property
     def is_busy(self) -> bool:
@@ -48,6 +53,8 @@ class NodeStateText:
         """With every flag: idle+drain."""
         flags = [
             ("drain", self.drain),
+            ("maint", self.maintenance),
+            ("reserved", self.reserved),
             ("completing", self.completing),
             ("not_responding", not self.responding),
         ]
@@ -56,7 +63,12 @@ class NodeStateText:
     @property
     def record(self) -> str:
         """scontrol's State=: IDLE*+DRAIN."""
-        flags = [("DRAIN", self.drain), ("COMPLETING", self.completing)]
+        flags = [
+            ("DRAIN", self.drain),
+            ("COMPLETING", self.completing),
+            ("MAINTENANCE", self.maintenance),
+            ("RESERVED", self.reserved),
+        ]
         base = self.base + ("" if self.responding else "*")
         return "+".join([base, *(name for name, is_set in flags if is_set)])
 
@@ -89,6 +101,8 @@ class NodeStateText:
             return "allocated+"
         if self.completing and self.base == "IDLE":
             return "completing"
+        if self.base == "IDLE" and (self.maintenance or self.reserved):
+            return "maint" if self.maintenance else "reserved"
         return self.base.lower()
 
 
@@ -99,14 +113,15 @@ def node_state(view: NodeView) -> NodeStateText:
     completing = view.completing or "COMPLETING" in flags
     if base == "COMPLETING":
         base, completing = "IDLE", True
-    return NodeStateText(base, "DRAIN" in flags, completing, "*" not in text)
+    maintenance = "MAINTENANCE" in flags
+    reserved = maintenance or "RESERVED" in flags
+    return NodeStateText(base, "DRAIN" in flags, completing, "*" not in text, reserved, maintenance)
 
 
 #: What sinfo -t takes; those that no node of ours is ever in match nothing.
 _FOREIGN_STATES = frozenset({
-    "cloud", "fail", "future", "futr", "maint", "npc", "perfctrs", "planned", "power_down", "powering_down",
-    "powered_down", "powering_up", "reboot", "reboot^", "reboot_issued", "reboot_requested", "reserved",
-    "resv",
+    "cloud", "fail", "future", "futr", "npc", "perfctrs", "planned", "power_down", "powering_down",
+    "powered_down", "powering_up", "reboot", "reboot^", "reboot_issued", "reboot_requested",
 })  # fmt: skip
 
 
@@ -131,6 +146,10 @@ def matches_state(state: NodeStateText, name: str) -> bool:
             return state.drain and state.is_busy
         case "comp" | "completing":
             return state.completing
+        case "maint":
+            return state.maintenance
+        case "resv" | "reserved":
+            return state.reserved
         case "no_respond":
             return not state.responding
         case lowered if lowered in _FOREIGN_STATES:

@@ -22,6 +22,7 @@ _GPU_PART = re.compile(r"(?:([^\s:,=]+):)?([0-9]{0,6}\.[0-9]{1,9})\Z")
 _SHARDS = re.compile(r"(?:gres[/:])?shard(?::(?![0-9]+\Z)([^\s:,=()]+))?(?::([0-9]{1,6}))?\Z")
 _CAPABILITY = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3})?\Z")
 _SIGNAL = re.compile(r"(?:([RB]{1,2}):)?([A-Za-z0-9+-]+)(?:@([0-9]{1,5}))?\Z", re.IGNORECASE)
+_TOPOLOGY = re.compile(r"([A-Za-z0-9_.-]+)(?::(required|preferred))?\Z")
 _COUNT_SUFFIX = {"": 1, "k": 1024, "m": 1024 * 1024}
 _NODE_COUNT = re.compile(r"([0-9]{1,9})([km]?)\Z", re.IGNORECASE)
 
@@ -35,6 +36,22 @@ class NodeCount:
 
     minimum: int
     maximum: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyLevel:
+    """``--topology=level[:required|preferred]``"""
+
+    level: str
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchCount:
+    """``--switches=count[@time]``; None: the cluster's longest wait."""
+
+    count: int
+    wait_s: float | None = None
 
 
 def count(option: str, minimum: int = 1) -> Callable[[str], int]:
@@ -67,6 +84,20 @@ def _node_count(text: str, whole: str) -> int:
     return value
 
 
+def parse_topology(text: str) -> TopologyLevel:
+    match = _TOPOLOGY.match(text)
+    if match is None:
+        raise ValueError(text)
+    return TopologyLevel(match[1], match[2] == "required")
+
+
+def parse_switches(text: str) -> SwitchCount:
+    number, at, wait = text.partition("@")
+    # No limit of time: it waits for as long as the cluster allows.
+    wait_s = parse_duration(wait) if at else None
+    return SwitchCount(count("switches", minimum=0)(number), wait_s)
+
+
 def parse_time_limit(text: str) -> float:
     """Seconds; 0 for no limit (``UNLIMITED``, and 0 itself, as Slurm has it)."""
     return parse_duration(text) or 0.0
@@ -77,6 +108,20 @@ def parse_begin(text: str) -> float:
         return parse_time(text, time.time())
     except ValueError as error:
         raise OptionError("Invalid --begin specification", exit_code=255, preface=[str(error)]) from error
+
+
+def parse_deadline(text: str) -> float:
+    try:
+        return parse_time(text, time.time())
+    except ValueError as error:
+        raise OptionError("Invalid --deadline specification", exit_code=255, preface=[str(error)]) from error
+
+
+def licenses_text(text: str) -> str:
+    """Kept as given; what is no list of licenses the controller's answer names, as in Slurm."""
+    if not text:
+        raise ValueError(text)
+    return text
 
 
 def parse_signal_before_end(text: str) -> SignalBeforeEnd:
@@ -165,10 +210,12 @@ def gres_text(text: str) -> str:
 
 
 def parse_exclusive(text: str) -> str:
-    """ "node" for the whole node. Sharing among one user's jobs is not built."""
+    """ "node" for the whole node, "user" for nodes shared by one user's jobs."""
     if text.lower() in ("", "node", "exclusive", "yes", "1"):
         return "node"
-    if text.lower() in ("user", "mcs"):
+    if text.lower() == "user":
+        return "user"
+    if text.lower() == "mcs":
         raise OptionError(f"--exclusive={text} is not supported by minislurm")
     raise ValueError(text)
 

@@ -17,9 +17,11 @@ from minislurm.cli.option_values import (
     count,
     gpus_text,
     gres_text,
+    licenses_text,
     only,
     parse_begin,
     parse_capability,
+    parse_deadline,
     parse_exclusive,
     parse_nice,
     parse_nodes,
@@ -28,7 +30,9 @@ from minislurm.cli.option_values import (
     parse_priority,
     parse_seconds,
     parse_signal_before_end,
+    parse_switches,
     parse_time_limit,
+    parse_topology,
     parse_yes_no,
 )
 from minislurm.cli.unsupported_options import UNSUPPORTED
@@ -135,8 +139,9 @@ _RESOURCES = (
         parse=parse_capability, environment=_variables("GPU_CAPABILITY_MIN"), panel=RESOURCES,
     ),
     JobOption(
-        "exclusive", "", "Whole nodes (srun in a job: CPUs of its own).", "node", argument=Argument.OPTIONAL,
-        parse=parse_exclusive, default_text="node", environment=_variables("EXCLUSIVE"), panel=RESOURCES,
+        "exclusive", "", "Whole nodes; user: shared only by own jobs (srun in a job: CPUs of its own).",
+        "node|user", argument=Argument.OPTIONAL, parse=parse_exclusive, default_text="node",
+        environment=_variables("EXCLUSIVE"), panel=RESOURCES,
     ),
     JobOption(
         "nodelist", "w", "These nodes, or a file that lists them.", "HOSTLIST", update_keys=("ReqNodeList",),
@@ -149,6 +154,31 @@ _RESOURCES = (
         "constraint", "C", "Features that the nodes must have.", "EXPRESSION",
         environment=_variables("CONSTRAINT"),
         update_keys=("Features",), panel=RESOURCES,
+    ),
+    JobOption(
+        "reservation", "", "Nodes of this reservation.", "NAME", environment=_variables("RESERVATION"),
+        update_keys=("ReservationName",), panel=RESOURCES,
+    ),
+    JobOption(
+        "licenses", "L", "Licenses, held while the job runs: ansys:2,matlab.", "LIST", parse=licenses_text,
+        update_keys=("Licenses",), panel=RESOURCES,
+    ),
+    JobOption(
+        "topology", "", "Within one domain of this level of the topology, if that is possible or always.",
+        "LEVEL[:preferred|required]", parse=parse_topology, environment=_variables("TOPOLOGY"),
+        panel=RESOURCES,
+    ),
+    JobOption(
+        "switches", "", "On at most so many leaf domains; anywhere after waiting so long.", "N[@MAX-TIME]",
+        parse=parse_switches, environment=_variables("REQ_SWITCH"), panel=RESOURCES,
+    ),
+    JobOption(
+        "segment", "", "Groups of so many nodes, each within one leaf domain.", "NODES",
+        parse=count("segment"), environment=_variables("SEGMENT_SIZE"), panel=RESOURCES,
+    ),
+    JobOption(
+        "spread-job", "", "Over as many nodes and leaf domains as possible, tasks dealt evenly.",
+        argument=Argument.NONE, environment=_variables("SPREAD_JOB"), panel=RESOURCES,
     ),
 )  # fmt: skip
 
@@ -175,6 +205,14 @@ _JOB = (
     JobOption(
         "begin", "b", "Not before this time: 16:00, tomorrow, now+1hour, 2026-01-20T12:34.", "TIME",
         parse=parse_begin, update_keys=("StartTime", "EligibleTime", "BeginTime"), panel=JOB,
+    ),
+    JobOption(
+        "deadline", "", "End the job when it can no longer be over by this time.", "TIME",
+        parse=parse_deadline, update_keys=("Deadline",), panel=JOB,
+    ),
+    JobOption(
+        "max-wait", "", "End the job when it has waited so long for its start (minislurm's own).", "TIME",
+        parse=parse_time_limit, panel=JOB, abbreviates=False,
     ),
     JobOption(
         "dependency", "d", "Only after other jobs: afterok:12:13, afterany:14, singleton.", "LIST",

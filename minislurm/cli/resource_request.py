@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from minislurm.cli.job_options import JobOptions
-from minislurm.cli.option_values import GpuPart, parse_gpu_part, parse_gpus, parse_gres, parse_shards
+from minislurm.cli.option_values import (
+    GpuPart,
+    SwitchCount,
+    parse_gpu_part,
+    parse_gpus,
+    parse_gres,
+    parse_shards,
+)
 from minislurm.domain.errors import Refusal, RefusalCode, UsageError
 from minislurm.domain.hostlist import expand
 from minislurm.domain.ids import NodeName
+from minislurm.domain.reservation import LicenseCount, parse_licenses
 from minislurm.domain.resources import GpuGroup, ResourceRequest
 
 Warn = Callable[[str], None]
@@ -68,6 +77,9 @@ def resources_of(options: JobOptions, warn: Warn, shards_per_gpu: int = 0) -> Re
         tasks = shape.tasks
     else:
         tasks = (shape.tasks_per_node or 1) * shape.nodes_min
+    switches = options.switches or SwitchCount(0)
+    if switches.wait_s == 0.0:
+        switches = SwitchCount(0)  # not worth any wait
     request = ResourceRequest(
         nodes_min=shape.nodes_min,
         nodes_max=shape.nodes_max,
@@ -82,10 +94,20 @@ def resources_of(options: JobOptions, warn: Warn, shards_per_gpu: int = 0) -> Re
         gpus_per_task=gpus.per_task,
         gpus_total=gpus.total,
         gpu_type=gpus.type,
-        exclusive=options.exclusive is not None,
+        exclusive=options.exclusive == "node",
         required_nodes=required,
         excluded_nodes=excluded,
         features=options.constraint,
+        reservation=options.reservation,
+        licenses=_licenses(options.licenses),
+        exclusive_user=os.getuid() if options.exclusive == "user" else None,
+        topology_level=options.topology.level if options.topology else "",
+        topology_required=options.topology is not None and options.topology.required,
+        switches=switches.count,
+        switches_wait_s=switches.wait_s or 0.0,
+        segment=options.segment or 0,
+        spread=options.spread_job,
+        tasks_follow_nodes=shape.tasks is None and 0 < shape.nodes_min < shape.nodes_max,
         gpu_share_milli=gpus.share_milli,
         gpu_share_of_node=gpus.share_of_node,
         gpu_memory_min_mib=options.gpu_memory_min or 0,
@@ -103,6 +125,13 @@ def node_names(text: str) -> tuple[NodeName, ...]:
         return tuple(NodeName(name) for name in dict.fromkeys(expand(text)))
     except (OSError, ValueError) as error:
         raise Refusal(RefusalCode.INVALID_NODE_NAME) from error
+
+
+def _licenses(text: str) -> tuple[LicenseCount, ...]:
+    try:
+        return parse_licenses(text) if text else ()
+    except ValueError as error:
+        raise Refusal(RefusalCode.INVALID_LICENSES) from error
 
 
 def _shape_of(options: JobOptions, required: tuple[NodeName, ...], warn: Warn) -> _Shape:

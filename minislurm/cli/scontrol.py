@@ -52,6 +52,8 @@ def run(values: Values, arguments: tuple[str, ...]) -> int:
             return APPLICATION.main(["--version"])
         case "update":
             return _update(words)
+        case "create" | "delete":
+            return _reserve(keyword, words)
         case _:
             return _act(keyword, words)
 
@@ -67,11 +69,21 @@ def _act(keyword: str, words: Sequence[str]) -> int:
 
 def _update(words: Sequence[str]) -> int:
     from minislurm.cli.job_actions import update
+    from minislurm.cli.reservation_actions import names_reservation
+    from minislurm.cli.reservation_actions import update as update_reservation
     from minislurm.cli.update import parse_update
 
+    if names_reservation(words):
+        return update_reservation(words)
     # What cannot be read is refused whether or not the controller is there.
     parse_update(words, time.time())
     return _with_client("slurm_update error", lambda client: update(client, words, time.time()))
+
+
+def _reserve(keyword: str, words: Sequence[str]) -> int:
+    from minislurm.cli.reservation_actions import create, delete
+
+    return create(words) if keyword == "create" else delete(words)
 
 
 def _ping(words: Sequence[str]) -> int:
@@ -213,6 +225,24 @@ def _print_partitions(client: ControllerClient, values: Values, argument: str | 
     return 0
 
 
+def _show_reservation(values: Values, argument: str | None) -> int:
+    from minislurm.cli.reservation_actions import show_reservations
+
+    def show(client: ControllerClient) -> int:
+        return show_reservations(client, argument, one_line=values.one_line)
+
+    return _with_client("slurm_load_reservations error", show)
+
+
+def _show_license(values: Values, argument: str | None) -> int:
+    from minislurm.cli.reservation_actions import show_licenses
+
+    def show(client: ControllerClient) -> int:
+        return show_licenses(client, argument, one_line=values.one_line)
+
+    return _with_client("slurm_load_licenses error", show)
+
+
 def _show_config(values: Values, argument: str | None) -> int:
     def show(client: ControllerClient) -> int:
         from minislurm.cli.show_config import configuration_text
@@ -288,7 +318,7 @@ def _find(text: str, known: Sequence[str]) -> str | None:
 
 
 _UNSUPPORTED_KEYWORDS = frozenset({
-    "abort", "cancel_reboot", "cluster", "completing", "create", "delete", "errnumstr", "fsdampeningfactor",
+    "abort", "cancel_reboot", "cluster", "completing", "errnumstr", "fsdampeningfactor",
     "getaddrs", "listpids", "notify", "pidinfo", "power", "reboot", "reconfigure", "resume", "schedloglevel",
     "setdebug", "setdebugflags", "shutdown", "suspend", "takeover", "token", "top", "wait_job", "write",
 })  # fmt: skip
@@ -302,6 +332,8 @@ _KEYWORDS = (
     "requeuehold",
     "ping",
     "version",
+    "create",
+    "delete",
     *sorted(_UNSUPPORTED_KEYWORDS),
 )
 
@@ -320,10 +352,14 @@ _SHOW: dict[str, Callable[[Values, str | None], int]] = {
     "hostlistsorted": _show_hostlist_sorted,
     "step": _show_step,
     "steps": _show_step,
+    "reservation": _show_reservation,
+    "reservations": _show_reservation,
+    "reservationname": _show_reservation,
+    "licenses": _show_license,
 }
 _UNSUPPORTED_ENTITIES = (
     "aliases", "assoc_mgr", "bbstat", "burstbuffer", "daemons", "dwstat", "federation", "frontend",
-    "licenses", "reservations", "slurmd", "topology",
+    "slurmd", "topology",
 )  # fmt: skip
 _ENTITIES = (*_SHOW, *_UNSUPPORTED_ENTITIES)
 
@@ -353,8 +389,9 @@ APPLICATION = Application(
     name="scontrol",
     summary="Show and change jobs, nodes, partitions and the configuration.",
     synopsis=(
-        "[-ado] show {job|node|partition|config|step|hostnames|hostlist} [NAME] | "
-        "{hold|uhold|release|requeue|requeuehold} ID … | update KEY=VALUE … | ping"
+        "[-ado] show {job|node|partition|reservation|license|config|step|hostnames|hostlist} [NAME] | "
+        "{hold|uhold|release|requeue|requeuehold} ID … | update KEY=VALUE … | "
+        "create reservation KEY=VALUE … | delete ReservationName=NAME | ping"
     ),
     options=OPTIONS,
     new_values=Values,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from minislurm.cli.job_fields import cpus_per_tres, exclusive_text, memory_per_tres
+from minislurm.cli.job_fields import cpus_per_tres, exclusive_text, licenses_text, memory_per_tres, time_text
 from minislurm.cli.job_row import JobRow
 from minislurm.cli.record import record_text
 from minislurm.cli.resource_text import (
@@ -19,7 +19,7 @@ from minislurm.cli.resource_text import (
     tres_per_task,
 )
 from minislurm.domain.hostlist import compress
-from minislurm.domain.resources import NodeAllocation
+from minislurm.domain.resources import NodeAllocation, ResourceRequest
 from minislurm.domain.times import format_duration_long, format_time
 
 
@@ -59,7 +59,10 @@ def _lines(row: JobRow, details: bool) -> Iterator[str]:
         yield from _allocation(row)
     yield f"MinCPUsNode={min_cpus_per_node(request)} {_min_memory(row)} MinTmpDiskNode=0"
     yield f"Features={request.features or NULL} DelayBoot=00:00:00"
-    yield f"OverSubscribe={exclusive_text(row)} Contiguous=0 Licenses={NULL} Network={NULL}"
+    if request.reservation:
+        yield f"Reservation={request.reservation}"
+    licenses = licenses_text(row) or NULL
+    yield f"OverSubscribe={exclusive_text(row)} Contiguous=0 Licenses={licenses} Network={NULL}"
     yield f"Command={' '.join((spec.command, *spec.script_arguments)).strip() or NULL}"
     yield f"WorkDir={spec.work_dir}"
     if job.comment:
@@ -68,8 +71,21 @@ def _lines(row: JobRow, details: bool) -> Iterator[str]:
         yield f"StdErr={row.view.std_err}"
         yield f"StdIn={row.view.std_in}"
         yield f"StdOut={row.view.std_out}"
+    if spec.request.switches:
+        wait = format_duration_long(spec.request.switches_wait_s)
+        yield f"Switches={spec.request.switches}@{wait}"
+    if request.topology_level or request.segment:
+        yield _place(request)
     yield "Power="
     yield from _requested_tres(row)
+
+
+def _place(request: ResourceRequest) -> str:
+    """minislurm's own line: Slurm knows a level only by --switches."""
+    level = request.topology_level or NULL
+    if request.topology_level:
+        level += ":required" if request.topology_required else ":preferred"
+    return f"Topology={level} Segment={request.segment}"
 
 
 def _identity(row: JobRow) -> str:
@@ -90,7 +106,10 @@ def _times(row: JobRow) -> Iterator[str]:
     )
     yield f"SubmitTime={format_time(job.submit_time)} EligibleTime={format_time(row.eligible_time)}"
     yield f"AccrueTime={format_time(row.accrue_time)}"
-    yield f"StartTime={format_time(row.start_time)} EndTime={format_time(row.end_time)} Deadline=N/A"
+    yield (
+        f"StartTime={format_time(row.start_time)} EndTime={format_time(row.end_time)} "
+        f"Deadline={time_text(job.deadline)}"
+    )
     yield (
         f"SuspendTime=None SecsPreSuspend={int(job.suspended_time_s)} "
         f"LastSchedEval={format_time(row.view.last_considered)} Scheduler=Main"

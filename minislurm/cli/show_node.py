@@ -50,7 +50,7 @@ def _lines(view: NodeView, details: bool) -> Iterator[str]:
         f"Sockets={sockets} Boards=1"
     )
     state = node_state(view).record
-    weight = node.spec.weight
+    weight = node.weight
     yield f"State={state} ThreadsPerCore={threads} TmpDisk=0 Weight={weight} Owner=N/A MCS_label=N/A"
     if view.partitions:
         yield f"Partitions={','.join(view.partitions)} "

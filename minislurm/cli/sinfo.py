@@ -55,6 +55,7 @@ class Values:
     dead: bool = False
     responding: bool = False
     sort: str | None = None
+    reservation: bool = False
     iterate: float = 0.0
 
 
@@ -68,6 +69,8 @@ def run(values: Values, arguments: tuple[str, ...]) -> int:
 
 def show(values: Values, client: ControllerClient, now: float) -> int:
     """One listing; returns the exit code."""
+    if values.reservation:
+        return _show_reservations(values, client)
     try:
         partitions, nodes = client.list_partitions(), client.list_nodes()
     except (Refusal, AccessDenied, ControllerUnavailable) as error:
@@ -77,6 +80,18 @@ def show(values: Values, client: ControllerClient, now: float) -> int:
     if not values.no_header and (values.long or values.iterate):
         print(time.ctime(now))
     print_lines(lines)
+    return 0
+
+
+def _show_reservations(values: Values, client: ControllerClient) -> int:
+    from minislurm.cli.show_reservation import reservation_lines
+
+    try:
+        views = client.list_reservations()
+    except (Refusal, AccessDenied, ControllerUnavailable) as error:
+        print_line(f"slurm_load_reservations: {error}")
+        return 1
+    print_lines(reservation_lines(views, header=not values.no_header))
     return 0
 
 
@@ -236,6 +251,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("nodes", "n", "Only these nodes.", "HOSTLIST", parse=parse_nodes),
     flag("noheader", "h", "No header line.", field="no_header"),
     Option("partition", "p", "Only these partitions.", "LIST", parse=parse_list, field="partitions"),
+    flag("reservation", "T", "The reservations."),
     flag("responding", "r", "Only nodes that respond."),
     Option("sort", "S", "Sort by columns: #P,-t.", "KEYS", parse=_parse_sort),
     Option("states", "t", "Only nodes in these states; a&b: in both.", "LIST", parse=_parse_states),
@@ -246,7 +262,6 @@ OPTIONS: tuple[Option, ...] = (
             ("clusters", "M", Argument.REQUIRED),
             ("federation", "", Argument.NONE),
             ("json", "", Argument.OPTIONAL),
-            ("reservation", "T", Argument.NONE),
             ("verbose", "v", Argument.NONE),
             ("yaml", "", Argument.OPTIONAL),
         )

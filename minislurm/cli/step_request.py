@@ -69,7 +69,8 @@ def whole_job(job: Job, values: StepOptions, program: str) -> StepRequest:
 #: Options that in Slurm give a step less than its job has. Here a step has all of it.
 _NARROWING = (
     "gres", "gpus", "gpus_per_node", "gpus_per_task", "cpus_per_gpu", "mem", "mem_per_cpu", "mem_per_gpu",
-    "exclusive", "constraint", "mincpus",
+    "exclusive", "constraint", "mincpus", "reservation", "licenses", "topology", "switches", "segment",
+    "spread_job",
 )  # fmt: skip
 
 
@@ -107,6 +108,14 @@ def _is_met(name: str, given: JobOptions, job: Job) -> bool:
             return all(part.memory_mib == given.mem for part in job.allocation)
         case "constraint":
             return given.constraint == job.spec.constraint
+        case "topology":
+            return given.topology is not None and given.topology.level == job.request.topology_level
+        case "switches":
+            return given.switches is not None and given.switches.count == job.spec.request.switches
+        case "segment":
+            return given.segment == job.request.segment
+        case "spread_job":
+            return job.request.spread
         case "mincpus":
             return all(part.cpu_count >= (given.mincpus or 0) for part in job.allocation)
     return bool(getattr(given, name) == getattr(job.spec, _SPEC_FIELDS.get(name, name)))

@@ -18,7 +18,7 @@ from minislurm.domain.times import parse_duration, parse_time
 from minislurm.domain.views import JobChanges
 
 _ENTITIES = ("jobid", "jobname", "nodename", "partitionname")
-_FOREIGN_ENTITIES = ("reservationname", "slurmctlddebug", "stepid", "frontendname", "powercap")
+_FOREIGN_ENTITIES = ("slurmctlddebug", "stepid", "frontendname", "powercap")
 
 
 class UpdateError(UsageError):
@@ -191,6 +191,13 @@ def _dependency(text: str, now: float) -> dict[str, Any]:
     return {"dependencies": dependencies, "dependency_any": any_one}
 
 
+def _deadline(text: str, now: float) -> dict[str, Any]:
+    try:
+        return {"deadline": parse_time(text, now)}
+    except ValueError as error:
+        raise UpdateError(str(error), "Invalid Deadline specification") from error
+
+
 def _node_count(text: str, now: float) -> dict[str, Any]:
     least, dash, most = text.partition("-")
     low = _integer(least, text, "requested node count", least_allowed=1)
@@ -247,6 +254,9 @@ _JOB_KEYS: dict[str, Callable[[str, float], dict[str, Any]]] = {
     "arraytaskthrottle": _number("array_limit", "ArrayTaskThrottle", 0),
     "starttime": _begin_time,
     "eligibletime": _begin_time,
+    "deadline": _deadline,
+    "reservationname": _text("reservation"),
+    "licenses": _text("licenses"),
     "requeue": _requeue,
     "numnodes": _node_count,
     "reqnodes": _node_count,

@@ -18,10 +18,13 @@ from minislurm.cluster.events import (
     NodePrepared,
     NodeRegistered,
     NodeReleased,
+    NodeWeightChanged,
     PartitionChanged,
     PendingEnded,
     RequestHandled,
     RequestsForgotten,
+    ReservationChanged,
+    ReservationEnded,
     RunEnded,
     RunEnding,
     RunPlaced,
@@ -101,11 +104,12 @@ def apply(state: ClusterState, event: Event) -> None:
         case StaleRunEnded():
             node = state.nodes[event.node]
             node.stale_runs = tuple(run for run in node.stale_runs if run != event.run)
-            state.touched.nodes.add(node.name)
+            state.touch_node(node.name)
         case NodeChanged():
             _change_node(state, event)
         case PartitionChanged():
             state.partition_states[event.name] = event.state
+            state.kept.partitions.pop(event.name, None)
         case JobsPurged():
             for job_id in event.job_ids:
                 _forget(state, job_id)
@@ -115,12 +119,23 @@ def apply(state: ClusterState, event: Event) -> None:
             for request_id in event.request_ids:
                 state.requests.pop(request_id, None)
                 state.touched.requests.add(request_id)
+        case ReservationChanged():
+            state.reservations[event.reservation.name] = event.reservation
+            state.touched.reservations.add(event.reservation.name)
+            state.kept.running.clear()  # it may end its runs
+        case ReservationEnded():
+            del state.reservations[event.name]
+            state.touched.reservations.add(event.name)
+            state.kept.running.clear()
+        case NodeWeightChanged():
+            state.nodes[event.node].changed_weight = event.weight
+            state.touch_node(event.node)
         case _:
             assert_never(event)
 
 
 def _touch(state: ClusterState, job_id: JobId) -> Job:
-    state.touched.jobs.add(job_id)
+    state.touch_job(job_id)
     return state.jobs[job_id]
 
 
@@ -149,7 +164,7 @@ def _waiting_reason(job: Job) -> Reason:
 def _submit(state: ClusterState, event: JobSubmitted) -> None:
     job = event.job
     state.jobs[job.id] = job
-    state.touched.jobs.add(job.id)
+    state.touch_job(job.id)
     state.next_job_id = JobId(max(state.next_job_id, job.id + 1))
     state.count_blobs(job, 1)
     if job.is_array_rest:
@@ -195,6 +210,7 @@ def _back_to_pending(job: Job, now: float, cause: str, hold: bool) -> None:
     job.requeue_cause = ""
     job.requeue_held = False
     job.signal_sent = False
+    job.switches_waived = False
     job.next_step_id = StepId(0)
     job.steps = {}
     if cause != "launch_failure":
@@ -220,7 +236,7 @@ def _detach(state: ClusterState, event: TaskDetached) -> None:
         state.index_job(rest)
     task.array_job_id = event.array_job_id
     task.array_task_id = event.task_id
-    state.touched.jobs.add(task.id)
+    state.touch_job(task.id)
     state.arrays[event.array_job_id].live.add(task.id)
     state.touched.arrays.add(event.array_job_id)
     state.index_job(task)
@@ -286,7 +302,7 @@ def _place(state: ClusterState, event: RunPlaced) -> None:
         node.last_placed = state.placements
         node.memory_used_mib += part.memory_mib
         node.jobs.add(job.id)
-        state.touched.nodes.add(node.name)
+        state.touch_node(node.name)
     state.index_job(job)
 
 
@@ -306,7 +322,7 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
     job.open_nodes = tuple(p.node for p in job.allocation if p.node not in event.released_nodes)
     for name in event.avoid_nodes:
         state.nodes[name].launch_failures += 1
-        state.touched.nodes.add(name)
+        state.touch_node(name)
     for name in event.released_nodes:
         _release(state, job, name, event.time)
     state.index_job(job)
@@ -323,7 +339,7 @@ def _release(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
     if node.state is NodeState.DOWN:
         # Given up, but perhaps still running there: nothing new until the node says that it is gone.
         node.stale_runs = (*node.stale_runs, f"{job.id}.{job.run}")
-    state.touched.nodes.add(name)
+    state.touch_node(name)
 
 
 def _part_on(job: Job, name: NodeName) -> NodeAllocation:
@@ -370,11 +386,14 @@ def _end_step_on_nodes(state: ClusterState, event: StepNodeEnded) -> None:
 
 def _register(state: ClusterState, event: NodeRegistered) -> None:
     node = state.nodes[event.node]
+    moved = node.facts.topology != event.facts.topology
     node.facts = event.facts
+    if moved:
+        state.place_nodes()
     node.stale_runs = tuple(
         run.key for run in event.runs if not run.clean and not is_current(state, node, run.job_id, run.run)
     )
-    state.touched.nodes.add(node.name)
+    state.touch_node(node.name)
 
 
 def is_current(state: ClusterState, node: Node, job_id: JobId, run: RunNumber) -> bool:
@@ -390,4 +409,4 @@ def _change_node(state: ClusterState, event: NodeChanged) -> None:
     node.reason = event.reason
     node.reason_time = event.reason_time
     node.reason_user_id = event.reason_user_id
-    state.touched.nodes.add(node.name)
+    state.touch_node(node.name)

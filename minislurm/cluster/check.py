@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from minislurm.cluster.queue import class_key
+from minislurm.cluster.snapshot import availability, run_of
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import NodeName
 from minislurm.domain.job import Job
@@ -19,6 +20,8 @@ def check(state: ClusterState) -> None:
     _check_nodes(state)
     _check_queue(state)
     _check_indexes(state)
+    _check_kept(state)
+    _check_claims(state)
 
 
 def _check_job(state: ClusterState, job: Job) -> None:
@@ -118,6 +121,17 @@ def _check_queue(state: ClusterState) -> None:
     assert listed == len(eligible), "a job queued twice"
 
 
+def _check_kept(state: ClusterState) -> None:
+    for name, piece in state.kept.nodes.items():
+        assert piece == availability(state.nodes[name]), f"{name}: changed since the last snapshot"
+    for job_id, run in state.kept.running.items():
+        assert run == run_of(state, state.jobs[job_id]), f"{job_id}: changed since the last snapshot"
+    for key, queued in state.queue.classes.items():
+        if queued.view is not None and not queued.array_rests:
+            members = [(job.eligible_time, job.job_id) for job in queued.view.jobs]
+            assert (queued.view.request, members) == (key.request, queued.members), "a class has changed"
+
+
 def _check_indexes(state: ClusterState) -> None:
     assert state.active == {j.id for j in state.jobs.values() if j.state.holds_nodes}, "active jobs differ"
     assert set(state.ended) == {j.id for j in state.jobs.values() if j.state.is_final}, "ended jobs differ"
@@ -136,3 +150,21 @@ def _check_indexes(state: ClusterState) -> None:
     for job in state.jobs.values():
         uses.update(h for h in (job.spec.script_hash, job.spec.environment_hash) if h)
     assert dict(uses) == state.blob_uses, "counts of stored scripts differ"
+
+
+def _check_claims(state: ClusterState) -> None:
+    """Licenses, reservations, and nodes that belong to one user."""
+    used: Counter[str] = Counter()
+    for job_id in state.active:
+        for license in state.jobs[job_id].request.licenses:
+            used[license.name] += license.count
+    assert +used == Counter(state.licenses_used), "licenses in use differ from their jobs'"
+    for name, reservation in state.reservations.items():
+        assert reservation.name == name
+        assert reservation.nodes, f"reservation {name}: of no nodes"
+        assert reservation.start_time < reservation.end_time, f"reservation {name}: ends before it starts"
+        assert reservation.users or reservation.accounts, f"reservation {name}: nobody's"
+    for node in state.nodes.values():
+        jobs = [state.jobs[job_id] for job_id in node.jobs]
+        if any(job.request.exclusive_user is not None for job in jobs):
+            assert len({job.spec.user_id for job in jobs}) == 1, f"{node.name}: not of one user alone"

@@ -47,5 +47,7 @@ def handle(state: ClusterState, message: Message, now: float, record: Callable[[
         apply(state, event)
         transaction.events.append(event)
         transaction.effects += react(state, event)
-        stack.append(iter(follow(state, event)))
+        followers = follow(state, event)
+        if followers != []:  # of most events nothing follows
+            stack.append(iter(followers))
     return transaction

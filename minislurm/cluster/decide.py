@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from minislurm.cluster import follow, node_messages, requests, runs
+from minislurm.cluster import follow, last_starts, node_messages, requests, reservations, runs
 from minislurm.cluster.events import ClusterConfigured, Event, JobsPurged, RequestsForgotten
 from minislurm.cluster.messages import (
     CancelJob,
     Configure,
+    CreateReservation,
     CreateStep,
+    DeadlineReached,
+    DeleteReservation,
     EligibilityDue,
     EndAllocation,
     HoldJob,
+    LastStartPassed,
     Message,
     NodeAnswers,
     NodeReport,
@@ -23,14 +27,17 @@ from minislurm.cluster.messages import (
     ReleaseJob,
     RememberRequest,
     RequeueJob,
+    ReservationDue,
     SignalDue,
     SignalJob,
     StepEnded,
     SubmitJob,
+    SwitchWaitOver,
     TimeLimitReached,
     UpdateJob,
     UpdateNode,
     UpdatePartition,
+    UpdateReservation,
 )
 from minislurm.cluster.state import ClusterState
 from minislurm.cluster.submission import decide_submission
@@ -86,6 +93,20 @@ def decide(state: ClusterState, message: Message, now: float) -> list[Event] | R
             return runs.decide_signal_due(state, message, now)
         case EligibilityDue():
             return follow.decide_eligibility(state, message, now)
+        case CreateReservation():
+            return reservations.decide_creation(state, message, now)
+        case UpdateReservation():
+            return reservations.decide_update(state, message, now)
+        case DeleteReservation():
+            return reservations.decide_deletion(state, message, now)
+        case ReservationDue():
+            return reservations.decide_due(state, message, now)
+        case LastStartPassed():
+            return last_starts.decide_last_start(state, message, now)
+        case DeadlineReached():
+            return last_starts.decide_deadline(state, message, now)
+        case SwitchWaitOver():
+            return follow.decide_switch_wait(state, message, now)
         case PurgeDue():
             return _purge(state, now)
         case Configure():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
 
 from minislurm.cluster.state import ArraySummary, ClusterState
@@ -58,15 +59,8 @@ def _records(state: ClusterState, clause: Dependency) -> list[Job]:
 
 def _judge_singleton(state: ClusterState, job: Job) -> Verdict:
     """No earlier job of the same name and user is left."""
-    for other in state.jobs.values():
-        if (
-            other.id < job.id
-            and other.name == job.name
-            and other.spec.user_id == job.spec.user_id
-            and not other.state.is_final
-            and (other.array_job_id or other.id) != (job.array_job_id or job.id)
-        ):
-            return Verdict.UNFULFILLED
+    if any(_goes_before(other, job) for other in state.jobs.values()):
+        return Verdict.UNFULFILLED
     return Verdict.FULFILLED
 
 
@@ -155,18 +149,54 @@ def settle(
     return remaining, never
 
 
-def would_cycle(state: ClusterState, job_id: JobId, dependencies: tuple[Dependency, ...]) -> bool:
-    """Would these clauses make the job wait for itself?"""
-    seen: set[JobId] = set()
-    stack = [clause.job_id for clause in dependencies if clause.job_id]
+def find_cycle(state: ClusterState, job: Job, clauses: tuple[Dependency, ...]) -> tuple[JobId, ...]:
+    """The ids along which the job would wait for itself, its own first and last; () if it would not."""
+    own = job.array_job_id or job.id
+    came_from: dict[JobId, JobId] = {}
+    stack = [(target, own) for target in _waits_for(state, job, clauses)]
     while stack:
-        current = stack.pop()
-        if current == job_id:
-            return True
-        if current in seen:
+        current, before = stack.pop()
+        if current in came_from:
             continue
-        seen.add(current)
-        other = state.jobs.get(current)
-        if other is not None and other.state is JobState.PENDING:
-            stack.extend(clause.job_id for clause in other.dependencies if clause.job_id)
-    return False
+        came_from[current] = before
+        if current == own:
+            return _path(came_from, own)
+        for record in _pending_records(state, current):
+            stack.extend((target, current) for target in _waits_for(state, record, record.dependencies))
+    return ()
+
+
+def _path(came_from: dict[JobId, JobId], own: JobId) -> tuple[JobId, ...]:
+    path = [own, came_from[own]]
+    while path[-1] != own:
+        path.append(came_from[path[-1]])
+    return tuple(reversed(path))
+
+
+def _pending_records(state: ClusterState, job_id: JobId) -> list[Job]:
+    records = _records(state, Dependency(DependencyKind.AFTER_ANY, job_id))
+    return [record for record in records if record.state is JobState.PENDING]
+
+
+def _waits_for(state: ClusterState, job: Job, clauses: tuple[Dependency, ...]) -> Iterator[JobId]:
+    """Arrays and plain jobs that the clauses name; singleton: all earlier ones of the same name and user."""
+    for clause in clauses:
+        if clause.kind is not DependencyKind.SINGLETON:
+            target = state.jobs.get(clause.job_id)
+            # A task's own id stands for its array, too.
+            yield target.array_job_id or target.id if target is not None else clause.job_id
+            continue
+        for other in state.jobs.values():
+            if _goes_before(other, job):
+                yield other.array_job_id or other.id
+
+
+def _goes_before(other: Job, job: Job) -> bool:
+    """Does a singleton wait for that one?"""
+    return (
+        other.id < job.id
+        and other.name == job.name
+        and other.spec.user_id == job.spec.user_id
+        and not other.state.is_final
+        and (other.array_job_id or other.id) != (job.array_job_id or job.id)
+    )

@@ -61,6 +61,8 @@ def _outcome(
     match cause:
         case EndCause.CANCEL:
             return JobState.CANCELLED, Reason.NONE
+        case EndCause.DEADLINE:
+            return JobState.DEADLINE, Reason.DEADLINE
         case EndCause.TIME_LIMIT:
             return JobState.TIMEOUT, Reason.TIME_LIMIT
         case EndCause.BATCH_KILLED:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import Dependency, EndCause, Job, Step
 from minislurm.domain.node import NodeFacts
+from minislurm.domain.reservation import Reservation
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import JobState, NodeState, PartitionState, Reason
 
@@ -261,6 +262,29 @@ class RequestsForgotten:
     request_ids: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ReservationChanged:
+    """Made, changed, begun, or moved to its next time: the record as it is afterwards."""
+
+    time: float
+    reservation: Reservation
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationEnded:
+    """Its time is over, or an operator deleted it: it is gone."""
+
+    time: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWeightChanged:
+    time: float
+    node: NodeName
+    weight: int
+
+
 Event = (
     ClusterConfigured
     | JobSubmitted
@@ -286,4 +310,7 @@ Event = (
     | JobsPurged
     | RequestHandled
     | RequestsForgotten
+    | ReservationChanged
+    | ReservationEnded
+    | NodeWeightChanged
 )

@@ -25,7 +25,8 @@ from minislurm.cluster.events import (
     RunStarted,
     TaskDetached,
 )
-from minislurm.cluster.messages import EligibilityDue
+from minislurm.cluster.last_starts import give_up
+from minislurm.cluster.messages import EligibilityDue, SwitchWaitOver
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import DependencyKind, EndCause, Job
@@ -41,16 +42,20 @@ def follow(state: ClusterState, event: Event) -> Iterable[Event]:
             return _end_if_clear(state, event.job_id, event.time)
         case RunEnded():
             due = _eligible_if_due(state, event.job_id, event.time)
-            return chain(due, _wake(state, event.job_id, event.time))
+            return chain(due, _wake(state, event.job_id, event.time)) if _anyone_waits(state) else due
         case PendingEnded() | RunStarted():
-            return _wake(state, event.job_id, event.time)
+            return _wake(state, event.job_id, event.time) if _anyone_waits(state) else []
         case JobSubmitted():
+            given_up = give_up(state.jobs[event.job.id], event.time)
+            if given_up or not event.job.dependencies:
+                return given_up
             return _settle_all(state, event.job.id, event.time)
         case JobUpdated():
             job_id = event.job.id
             if state.jobs[job_id].state is JobState.COMPLETING:
                 return _end_if_clear(state, job_id, event.time)
-            return _settle_all(state, job_id, event.time)
+            given_up = give_up(state.jobs[job_id], event.time)
+            return given_up or _settle_all(state, job_id, event.time)
         case JobRequeued():
             due = _eligible_if_due(state, event.job_id, event.time)
             return chain(due, _settle_all(state, event.job_id, event.time))
@@ -100,6 +105,20 @@ def decide_eligibility(state: ClusterState, message: EligibilityDue, now: float)
     if job.dependencies:
         return list(_settle(state, job.id, now))
     return [JobEligible(now, job.id)] if requeue_time(state, job) <= now else []
+
+
+def decide_switch_wait(state: ClusterState, message: SwitchWaitOver, now: float) -> list[Event]:
+    job = state.jobs.get(message.job_id)
+    if job is None or not state.is_eligible(job) or not job.request.switches:
+        return []
+    if job.eligible_time + job.request.switches_wait_s > now:
+        return []  # it was requeued since, and waits anew
+    return [JobUpdated(now, replace(job, pending_tasks=list(job.pending_tasks), switches_waived=True))]
+
+
+def _anyone_waits(state: ClusterState) -> bool:
+    """For any job: mostly nobody does, and then an end need not be looked at closer."""
+    return bool(state.dependents or state.singletons)
 
 
 def _wake(state: ClusterState, job_id: JobId, now: float) -> Iterator[Event]:

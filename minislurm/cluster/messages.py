@@ -12,7 +12,7 @@ from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import JobSpec
 from minislurm.domain.node import NodeFacts
 from minislurm.domain.states import PartitionState
-from minislurm.domain.views import JobChanges, JobTarget, StepRequest
+from minislurm.domain.views import JobChanges, JobTarget, ReservationChanges, StepRequest
 from minislurm.scheduling.model import Placement
 
 
@@ -90,6 +90,28 @@ class UpdateNode:
     caller: Caller
     state: str | None = None
     reason: str | None = None
+    weight: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateReservation:
+    """A request id that made one is answered with the one that it made (no new event)."""
+
+    changes: ReservationChanges
+    caller: Caller
+    request_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateReservation:
+    changes: ReservationChanges
+    caller: Caller
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteReservation:
+    name: str
+    caller: Caller
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +252,35 @@ class EligibilityDue:
 
 
 @dataclass(frozen=True, slots=True)
+class SwitchWaitOver:
+    """A job has waited for few leaf domains (``--switches``) as long as it wanted."""
+
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationDue:
+    """A reservation's start or end has come."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class LastStartPassed:
+    """A waiting job can no longer end by its deadline, or has waited as long as it wanted to."""
+
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineReached:
+    """A run is still there at its job's deadline."""
+
+    job_id: JobId
+    run: RunNumber
+
+
+@dataclass(frozen=True, slots=True)
 class PurgeDue:
     """Forget jobs that ended long enough ago, and old request ids."""
 
@@ -259,6 +310,23 @@ Message = (
     | SignalDue
     | PrepareTimeout
     | EligibilityDue
+    | SwitchWaitOver
+    | ReservationDue
+    | LastStartPassed
+    | DeadlineReached
+    | CreateReservation
+    | UpdateReservation
+    | DeleteReservation
     | PurgeDue
 )
-Timer = TimeLimitReached | SignalDue | PrepareTimeout | EligibilityDue | PurgeDue
+Timer = (
+    TimeLimitReached
+    | SignalDue
+    | PrepareTimeout
+    | EligibilityDue
+    | SwitchWaitOver
+    | ReservationDue
+    | LastStartPassed
+    | DeadlineReached
+    | PurgeDue
+)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import Job
 from minislurm.domain.resources import ResourceRequest
+from minislurm.scheduling.model import RequestClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,18 +21,38 @@ class ClassKey:
     nice: int
     priority: int | None
     avoided_nodes: tuple[NodeName, ...]
+    #: The user matters where nodes may belong to a user or a reservation; name and account to the latter.
+    user_id: int = 0
+    user_name: str = ""
+    account: str = ""
 
 
 def class_key(job: Job) -> ClassKey:
-    return ClassKey(job.request, job.partition, job.time_limit_s, job.nice, job.priority, job.avoided_nodes)
+    spec = job.spec
+    reserved = bool(job.request.reservation)
+    return ClassKey(
+        job.request,
+        job.partition,
+        job.time_limit_s,
+        job.nice,
+        job.priority,
+        job.avoided_nodes,
+        spec.user_id,
+        spec.user_name if reserved else "",
+        spec.account if reserved else "",
+    )
 
 
 @dataclass(slots=True)
 class QueueClass:
+    #: What passes know the class by: comparing keys would cost more than the rest of the bookkeeping.
+    number: int = field(default=0, compare=False)
     #: (eligible time, job id), ascending.
     members: list[tuple[float, JobId]] = field(default_factory=list)
     #: Those of them that are undivided arrays.
     array_rests: set[JobId] = field(default_factory=set)
+    #: As the last snapshot had it; None: changed since.
+    view: RequestClass | None = field(default=None, compare=False)
 
 
 @dataclass(slots=True)
@@ -39,6 +60,7 @@ class PendingQueue:
     classes: dict[ClassKey, QueueClass] = field(default_factory=dict)
     #: Where each job stands.
     places: dict[JobId, tuple[ClassKey, float]] = field(default_factory=dict)
+    next_number: int = field(default=1, compare=False)
 
     def __contains__(self, job_id: object) -> bool:
         return job_id in self.places
@@ -52,7 +74,9 @@ class PendingQueue:
         self.places[job.id] = (key, job.eligible_time)
         queued = self.classes.get(key)
         if queued is None:
-            queued = self.classes[key] = QueueClass()
+            queued = self.classes[key] = QueueClass(self.next_number)
+            self.next_number += 1
+        queued.view = None
         insort(queued.members, (job.eligible_time, job.id))
         if job.pending_tasks:
             queued.array_rests.add(job.id)
@@ -63,6 +87,7 @@ class PendingQueue:
             return
         key, eligible_time = place
         queued = self.classes[key]
+        queued.view = None
         index = bisect_left(queued.members, (eligible_time, job_id))
         assert queued.members[index] == (eligible_time, job_id)
         del queued.members[index]

@@ -28,8 +28,11 @@ from minislurm.cluster.events import (
     NodePrepared,
     NodeRegistered,
     NodeReleased,
+    NodeWeightChanged,
     PartitionChanged,
     PendingEnded,
+    ReservationChanged,
+    ReservationEnded,
     RunEnded,
     RunEnding,
     RunPlaced,
@@ -38,7 +41,12 @@ from minislurm.cluster.events import (
 )
 from minislurm.cluster.messages import PrepareTimeout
 from minislurm.cluster.state import ClusterState
-from minislurm.cluster.timers import dependent_timers, pending_timers, run_timers
+from minislurm.cluster.timers import (
+    dependent_timers,
+    reservation_timers,
+    run_timers,
+    waiting_timers,
+)
 from minislurm.domain.ids import BATCH_STEP, JobId, NodeName, RunNumber
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.node import Node
@@ -48,14 +56,14 @@ from minislurm.domain.states import JobState, NodeState
 def react(state: ClusterState, event: Event) -> list[Effect]:
     match event:
         case JobSubmitted():
-            return [Schedule(), *pending_timers(state, event.job)]
+            return [Schedule(), *waiting_timers(state, event.job)]
         case JobUpdated():
             return _updated(state, state.jobs[event.job.id])
         case DependencySettled() | JobRequeued():
             job = state.jobs[event.job_id]
-            return [Schedule(), JobChanged(job.id), *pending_timers(state, job)]
+            return [Schedule(), JobChanged(job.id), *waiting_timers(state, job)]
         case JobEligible():
-            return [Schedule()]
+            return [Schedule(), *waiting_timers(state, state.jobs[event.job_id])]
         case RunPlaced():
             return _placed(state, state.jobs[event.job_id], event.time)
         case NodePrepared():
@@ -81,7 +89,9 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
         case StaleRunEnded():
             job_id, _, run = event.run.partition(".")
             return [ForgetRun(event.node, JobId(int(job_id)), RunNumber(int(run))), Schedule()]
-        case PartitionChanged():
+        case ReservationChanged():
+            return [Schedule(), *reservation_timers(event.reservation)]
+        case PartitionChanged() | ReservationEnded() | NodeWeightChanged():
             return [Schedule()]
         case _:
             return []
@@ -90,7 +100,7 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
 def _updated(state: ClusterState, job: Job) -> list[Effect]:
     effects: list[Effect] = [Schedule(), JobChanged(job.id)]
     if job.state is JobState.PENDING:
-        effects += pending_timers(state, job)
+        effects += waiting_timers(state, job)
     elif job.state is JobState.RUNNING:
         effects += run_timers(job)
     return effects
@@ -129,7 +139,7 @@ def _let_go(state: ClusterState, name: NodeName, job_id: JobId, run: RunNumber) 
 
 
 def _ended(state: ClusterState, event: RunEnded) -> list[Effect]:
-    return pending_timers(state, state.jobs[event.job_id])
+    return waiting_timers(state, state.jobs[event.job_id])
 
 
 def _signal(job: Job, event: JobSignalled) -> list[Effect]:

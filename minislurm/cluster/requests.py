@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
 
-from minislurm.cluster import dependencies
+from minislurm.cluster import dependencies, reservations
 from minislurm.cluster.ending import end_run
 from minislurm.cluster.events import (
     Event,
@@ -15,6 +15,7 @@ from minislurm.cluster.events import (
     JobSignalled,
     JobUpdated,
     NodeChanged,
+    NodeWeightChanged,
     PartitionChanged,
     PendingEnded,
     RequestHandled,
@@ -35,11 +36,12 @@ from minislurm.cluster.messages import (
 )
 from minislurm.cluster.node_messages import SILENT
 from minislurm.cluster.state import ClusterState
-from minislurm.cluster.submission import check_request, is_time_limit
+from minislurm.cluster.submission import check_request, is_deadline, is_time_limit
 from minislurm.domain import hostlist
 from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import BATCH_STEP, JobId, NodeName
 from minislurm.domain.job import EndCause, Job
+from minislurm.domain.reservation import parse_licenses
 from minislurm.domain.resources import ResourceRequest
 from minislurm.domain.states import JobState, NodeState, Reason
 from minislurm.domain.views import JobChanges, JobTarget
@@ -327,6 +329,10 @@ def _change(state: ClusterState, job: Job, changes: JobChanges, caller: Caller, 
         if not math.isfinite(changes.begin_time):
             return Refusal(RefusalCode.NOT_SUPPORTED, job_id=job.id)
         job.begin_time = changes.begin_time
+    if changes.deadline is not None:
+        if not is_deadline(changes.deadline) or 0 < changes.deadline <= now:
+            return Refusal(RefusalCode.INVALID_TIME_LIMIT, job_id=job.id)
+        job.deadline = changes.deadline
     refusal = _change_dependencies(state, job, changes)
     if refusal is None:
         refusal = _change_request(state, job, changes)
@@ -342,8 +348,10 @@ def _change_dependencies(state: ClusterState, job: Job, changes: JobChanges) -> 
         return None
     if job.state is not JobState.PENDING:
         return Refusal(RefusalCode.JOB_NOT_PENDING, job_id=job.id)
-    if dependencies.would_cycle(state, job.id, changes.dependencies):
-        return Refusal(RefusalCode.DEPENDENCY, job_id=job.id)
+    cycle = dependencies.find_cycle(state, job, changes.dependencies)
+    if cycle:
+        names = " -> ".join(str(job_id) for job_id in cycle)
+        return Refusal(RefusalCode.DEPENDENCY, details=(f"Dependency cycle: {names}",), job_id=job.id)
     job.dependencies, job.dependency_any = changes.dependencies, bool(changes.dependency_any)
     return None
 
@@ -353,6 +361,10 @@ def _change_request(state: ClusterState, job: Job, changes: JobChanges) -> Refus
         request = _changed_request(job.request, changes)
     except ValueError:  # a hostlist that is none
         return Refusal(RefusalCode.INVALID_NODE_NAME, job_id=job.id)
+    try:
+        request = _changed_claims(request, changes)
+    except ValueError:
+        return Refusal(RefusalCode.INVALID_LICENSES, job_id=job.id)
     partition = changes.partition or job.partition
     if request == job.request and partition == job.partition:
         return None
@@ -364,6 +376,7 @@ def _change_request(state: ClusterState, job: Job, changes: JobChanges) -> Refus
     refusal = check_request(state, request, found)
     if refusal is None:
         job.changed_request, job.partition = request, partition
+        refusal = reservations.refuse_use(state, job, found.nodes)
     return refusal
 
 
@@ -376,6 +389,8 @@ def _changed_request(request: ResourceRequest, changes: JobChanges) -> ResourceR
     if changes.tasks is None and request.tasks == request.nodes_min:
         tasks = nodes_min  # one task a node, as it was
     changed = replace(request, nodes_min=nodes_min, nodes_max=nodes_max, tasks=max(tasks, nodes_min))
+    follow = request.tasks_follow_nodes and changes.tasks is None and nodes_min < nodes_max
+    changed = replace(changed, tasks_follow_nodes=follow)
     if changes.cpus_per_task is not None:
         changed = replace(changed, cpus_per_task=changes.cpus_per_task)
     if changes.features is not None:
@@ -389,6 +404,16 @@ def _changed_request(request: ResourceRequest, changes: JobChanges) -> ResourceR
     if changes.memory_per_cpu_mib is not None:
         changed = replace(changed, memory_per_cpu_mib=changes.memory_per_cpu_mib, memory_per_node_mib=0)
     return changed
+
+
+def _changed_claims(request: ResourceRequest, changes: JobChanges) -> ResourceRequest:
+    """Reservation and licenses; "" takes them away. Raises ValueError."""
+    if changes.reservation is not None:
+        request = replace(request, reservation=changes.reservation)
+    if changes.licenses is not None:
+        wanted = parse_licenses(changes.licenses) if changes.licenses else ()
+        request = replace(request, licenses=wanted)
+    return request
 
 
 def _names(text: str) -> tuple[NodeName, ...]:
@@ -423,7 +448,12 @@ def decide_update_node(state: ClusterState, message: UpdateNode, now: float) -> 
             pass
         case _:
             return Refusal(RefusalCode.NOT_SUPPORTED)
-    return [NodeChanged(now, node.name, new_state, node.responding, drained, reason, since, by)]
+    events: list[Event] = []
+    if message.weight is not None:
+        events.append(NodeWeightChanged(now, node.name, message.weight))
+    if message.weight is None or message.state is not None or message.reason is not None:
+        events.append(NodeChanged(now, node.name, new_state, node.responding, drained, reason, since, by))
+    return events
 
 
 def decide_update_partition(state: ClusterState, message: UpdatePartition, now: float) -> Answer:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from minislurm.cluster import licenses, reservations
+from minislurm.cluster.eligibility import latest_start
 from minislurm.cluster.ending import end_run
 from minislurm.cluster.events import (
     Event,
@@ -52,6 +54,14 @@ def decide_placement(state: ClusterState, message: PlacementProposed, now: float
     placement = message.placement
     job = state.jobs.get(placement.job_id)
     if job is None or job.id not in state.queue or not _fits(state, placement.allocation):
+        return Refusal(RefusalCode.TRY_LATER, job_id=placement.job_id)
+    names = [part.node for part in placement.allocation]
+    if not (
+        now <= latest_start(job)
+        and reservations.may_run(state, job, names, now)
+        and licenses.has_licenses(state, job)
+        and licenses.may_share(state, job, names)
+    ):
         return Refusal(RefusalCode.TRY_LATER, job_id=placement.job_id)
     run = RunNumber(job.run + 1)
     if placement.task_id is None:

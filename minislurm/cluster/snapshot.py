@@ -3,43 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import overload
 
+from minislurm.cluster.licenses import free_licenses
 from minislurm.cluster.queue import ClassKey, QueueClass
+from minislurm.cluster.reserved_nodes import run_end
 from minislurm.cluster.runs import array_slots
 from minislurm.cluster.state import ClusterState
+from minislurm.domain.configuration import Partition
 from minislurm.domain.ids import Bitmap, JobId
 from minislurm.domain.job import Job
 from minislurm.domain.node import Node
+from minislurm.domain.reservation import Reservation, ReservationFlag
 from minislurm.domain.resources import capability_number
 from minislurm.domain.states import JobState
 from minislurm.scheduling.model import (
     NodeAvailability,
     QueuedJob,
     RequestClass,
+    ReservedNodes,
     RunningJob,
     Snapshot,
 )
 
 
 def snapshot(state: ClusterState, now: float) -> Snapshot:
-    """A copy as cheap as it can be: it must stay true while the state goes on."""
+    """A copy as cheap as it can be: it must stay true while the state goes on. What has not changed since the
+    last one are the same objects, by which a pass's `Workspace` knows what it need not read again."""
     return Snapshot(
         now=now,
-        nodes=[_availability(node) for node in state.nodes.values()],
-        running=[_running(state.jobs[job_id], now) for job_id in state.active],
+        nodes=[kept_availability(state, node) for node in state.nodes.values()],
+        running=[kept_run(state, job_id) for job_id in state.active],
         classes=[
-            _class(state, key, queued)
+            _kept_class(state, key, queued)
             for key, queued in state.queue.classes.items()
             if key.partition in state.partitions  # it may have left the configuration
         ],
         topology=state.topology,
         settings=state.configuration.scheduler,
+        reservations=tuple(_reserved(r) for r in sorted(state.reservations.values(), key=_by_start)),
+        licenses=free_licenses(state),
     )
 
 
-def _availability(node: Node) -> NodeAvailability:
+def kept_availability(state: ClusterState, node: Node) -> NodeAvailability:
+    found = state.kept.nodes.get(node.name)
+    if found is None:
+        found = state.kept.nodes[node.name] = availability(node)
+    return found
+
+
+def availability(node: Node) -> NodeAvailability:
     cpus, gpus = (1 << node.cpus) - 1, (1 << node.gpu_count) - 1
     types = {group.type for group in node.gpus if group.type}
     return NodeAvailability(
@@ -53,7 +69,7 @@ def _availability(node: Node) -> NodeAvailability:
         gpus=Bitmap(gpus),
         gpus_by_type={name: node.gpus_of_type(name) for name in types},
         features=frozenset(node.spec.features),
-        weight=node.spec.weight,
+        weight=node.weight,
         gpu_shares=tuple(node.gpu_shares.items()),
         gpu_attributes=_attributes(node),
         gpu_links=node.gpu_links,
@@ -73,31 +89,82 @@ def _attributes(node: Node) -> dict[str, tuple[int, str]]:
     return attributes
 
 
-def _running(job: Job, now: float) -> RunningJob:
+#: So many times of a recurring reservation are foreseen.
+_WINDOWS = 16
+
+
+def _by_start(reservation: Reservation) -> tuple[float, str]:
+    return reservation.start_time, reservation.name
+
+
+def _reserved(reservation: Reservation) -> ReservedNodes:
+    has = reservation.has
+    return ReservedNodes(
+        reservation.name,
+        tuple(islice(reservation.windows(), _WINDOWS)),
+        reservation.nodes,
+        reservation.users,
+        reservation.accounts,
+        maintenance=has(ReservationFlag.MAINT),
+        binds_nodes=reservation.binds_nodes,
+        binds_time=not has(ReservationFlag.FLEX),
+        overrides=has(ReservationFlag.MAINT) or has(ReservationFlag.OVERLAP),
+    )
+
+
+def kept_run(state: ClusterState, job_id: JobId) -> RunningJob:
+    found = state.kept.running.get(job_id)
+    if found is None:
+        found = state.kept.running[job_id] = run_of(state, state.jobs[job_id])
+    return found
+
+
+def run_of(state: ClusterState, job: Job) -> RunningJob:
+    request = job.request
+    own = (job.spec.user_id, request.exclusive_user is not None, request.licenses)
     if job.state is not JobState.COMPLETING:
-        return RunningJob(job.id, job.expected_end_time, job.allocation)
+        return RunningJob(job.id, run_end(state, job), job.allocation, *own)
     # Nodes that have let go are free already: counted twice, they would seem to have room beside a head.
     # The others are about to let go.
     held = tuple(part for part in job.allocation if part.node in job.open_nodes)
-    return RunningJob(job.id, min(job.expected_end_time, now), held)
+    return RunningJob(job.id, 0.0, held, *own)
+
+
+def _kept_class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestClass:
+    view = queued.view
+    # What an array may still start depends on its running tasks as well.
+    if view is None or queued.array_rests or view.partition is not _partition(state, key.partition):
+        view = queued.view = _class(state, key, queued)
+    return view
 
 
 def _class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestClass:
-    partition = state.partitions[key.partition]
     arrays = {
         job_id: (tuple((job := state.jobs[job_id]).pending_tasks), array_slots(state, job))
         for job_id in queued.array_rests
     }
     return RequestClass(
         request=key.request,
-        partition=replace(partition, state=state.partition_state(partition.name)),
+        partition=_partition(state, key.partition),
         time_limit_s=key.time_limit_s,
         nice=key.nice,
         fixed_priority=key.priority,
         avoided_nodes=key.avoided_nodes,
         jobs=_Members(list(queued.members), arrays),
-        key=key,
+        key=queued.number,
+        user_id=key.user_id,
+        user_name=key.user_name,
+        account=key.account,
     )
+
+
+def _partition(state: ClusterState, name: str) -> Partition:
+    """With its state of now."""
+    found = state.kept.partitions.get(name)
+    if found is None:
+        found = replace(state.partitions[name], state=state.partition_state(name))
+        state.kept.partitions[name] = found
+    return found
 
 
 @dataclass(slots=True)
@@ -106,6 +173,7 @@ class _Members(Sequence[QueuedJob]):
 
     members: list[tuple[float, JobId]]
     arrays: dict[JobId, tuple[tuple[int, ...], int]]
+    made: dict[int, QueuedJob] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.members)
@@ -117,6 +185,9 @@ class _Members(Sequence[QueuedJob]):
     def __getitem__(self, index: int | slice) -> QueuedJob | Sequence[QueuedJob]:
         if isinstance(index, slice):
             return _Members(self.members[index], self.arrays)
-        eligible_time, job_id = self.members[index]
-        tasks, slots = self.arrays.get(job_id, ((), 1))
-        return QueuedJob(job_id, eligible_time, eligible_time, tasks, slots)
+        job = self.made.get(index)
+        if job is None:
+            eligible_time, job_id = self.members[index]
+            tasks, slots = self.arrays.get(job_id, ((), 1))
+            job = self.made[index] = QueuedJob(job_id, eligible_time, eligible_time, tasks, slots)
+        return job

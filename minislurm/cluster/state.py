@@ -14,8 +14,10 @@ from minislurm.domain.configuration import Configuration, Partition
 from minislurm.domain.ids import JobId, NodeName, StepId
 from minislurm.domain.job import Dependency, DependencyKind, Job
 from minislurm.domain.node import Node, NodeSpec
+from minislurm.domain.reservation import Reservation
 from minislurm.domain.states import JobState, PartitionState
 from minislurm.domain.topology import Topology
+from minislurm.scheduling.model import NodeAvailability, RunningJob
 
 
 @dataclass(slots=True)
@@ -48,6 +50,17 @@ class Touched:
     nodes: set[NodeName] = field(default_factory=set)
     arrays: set[JobId] = field(default_factory=set)
     requests: set[str] = field(default_factory=set)
+    reservations: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Kept:
+    """Pieces of the last snapshot that are still true: the next one is made of the same objects, and what a
+    pass knows by them stays true as well. Whoever changes a record drops its piece."""
+
+    nodes: dict[NodeName, NodeAvailability] = field(default_factory=dict)
+    running: dict[JobId, RunningJob] = field(default_factory=dict)
+    partitions: dict[str, Partition] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -60,6 +73,7 @@ class ClusterState:
     arrays: dict[JobId, ArraySummary] = field(default_factory=dict)
     partition_states: dict[str, PartitionState] = field(default_factory=dict)
     requests: dict[str, RequestRecord] = field(default_factory=dict)
+    reservations: dict[str, Reservation] = field(default_factory=dict)
     next_job_id: JobId = JobId(1)
     #: Parts of runs placed on nodes so far; the last is also kept by node, for round robin.
     placements: int = 0
@@ -82,7 +96,18 @@ class ClusterState:
     tasks: dict[tuple[JobId, int], JobId] = field(default_factory=dict)
     #: How many jobs use a stored script or environment.
     blob_uses: dict[str, int] = field(default_factory=dict)
+    #: Licenses that active jobs hold, by name; a name that nobody holds is not there.
+    licenses_used: dict[str, int] = field(default_factory=dict)
     touched: Touched = field(default_factory=Touched)
+    kept: Kept = field(default_factory=Kept, compare=False)
+
+    def touch_node(self, name: NodeName) -> None:
+        self.touched.nodes.add(name)
+        self.kept.nodes.pop(name, None)
+
+    def touch_job(self, job_id: JobId) -> None:
+        self.touched.jobs.add(job_id)
+        self.kept.running.pop(job_id, None)
 
     def task_record(self, array_id: JobId, task_id: int) -> Job | None:
         """The own record of an array's task, if it has left the common one."""
@@ -123,14 +148,17 @@ class ClusterState:
     def configure(self, configuration: Configuration) -> None:
         """Nodes and partitions as now declared. A node that is gone stays while jobs are on it."""
         self.configuration = configuration
-        self.topology = Topology.of(configuration.topology)
+        self.kept = Kept()
+        for queued in self.queue.classes.values():
+            queued.view = None
         self.partitions = {p.name: p for p in configuration.partitions}
         declared = {spec.name: spec for spec in configuration.nodes}
         for name, spec in declared.items():
             self._declare(name, spec)
         for name in [n for n, node in self.nodes.items() if n not in declared and not node.jobs]:
             del self.nodes[name]
-            self.touched.nodes.add(name)
+            self.touch_node(name)
+        self.place_nodes()
         by_node: dict[NodeName, list[str]] = {name: [] for name in self.nodes}
         for partition in configuration.partitions:
             for name in partition.nodes:
@@ -138,13 +166,18 @@ class ClusterState:
         self.partitions_of_node = {name: tuple(names) for name, names in by_node.items()}
         self.next_job_id = max(self.next_job_id, JobId(configuration.limits.first_job_id))
 
+    def place_nodes(self) -> None:
+        """The topology, from the configuration and from what nodes have reported."""
+        reported = {name: node.facts.topology for name, node in self.nodes.items() if node.facts.topology}
+        self.topology = Topology.of(self.configuration.topology, reported)
+
     def _declare(self, name: NodeName, spec: NodeSpec) -> None:
         node = self.nodes.get(name)
         if node is None:
             self.nodes[name] = Node(spec)
         else:
             node.spec = spec
-        self.touched.nodes.add(name)
+        self.touch_node(name)
 
     # Indexes. Called by `apply` whenever what they are made of has changed.
 
@@ -154,6 +187,7 @@ class ClusterState:
             self.queue.add(job)
         if job.state.holds_nodes:
             self.active.add(job.id)
+            self._count_licenses(job, 1)
         if job.state is JobState.PENDING:
             for clause in job.dependencies:
                 self._index_dependency(job, clause)
@@ -171,7 +205,9 @@ class ClusterState:
     def unindex_job(self, job: Job) -> None:
         """Takes it out again, before a change or before it is forgotten."""
         self.queue.discard(job.id)
-        self.active.discard(job.id)
+        if job.id in self.active:
+            self.active.discard(job.id)
+            self._count_licenses(job, -1)
         self.ended.pop(job.id, None)
         self.singletons.discard(job.id)
         for clause in job.dependencies:
@@ -182,6 +218,14 @@ class ClusterState:
                     del self.dependents[clause.job_id]
         if job.array_task_id is not None:
             self.tasks.pop((job.array_job_id, job.array_task_id), None)
+
+    def _count_licenses(self, job: Job, change: int) -> None:
+        for license in job.request.licenses:
+            used = self.licenses_used.get(license.name, 0) + change * license.count
+            if used:
+                self.licenses_used[license.name] = used
+            else:
+                self.licenses_used.pop(license.name, None)
 
     def count_blobs(self, job: Job, change: int) -> None:
         for name in (job.spec.script_hash, job.spec.environment_hash):

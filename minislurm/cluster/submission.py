@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from minislurm.cluster import licenses, reservations
 from minislurm.cluster.events import Event, JobSubmitted
 from minislurm.cluster.messages import Caller, SubmitJob
 from minislurm.cluster.state import ClusterState
+from minislurm.cluster.where import check_features, check_topology
 from minislurm.domain.configuration import Partition
 from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import JobId
@@ -25,11 +27,13 @@ def decide_submission(state: ClusterState, message: SubmitJob, now: float) -> li
     partition = _partition_of(state, spec)
     if isinstance(partition, Refusal):
         return partition
-    refusal = _refuse(state, spec, partition, message.caller)
+    refusal = _refuse(state, spec, partition, message.caller) or _refuse_times(spec, now)
     if refusal is not None:
         return refusal
     spec = with_defaults(state, spec, partition)
-    return [JobSubmitted(now, record_of(state, spec, partition, now), message.request_id)]
+    job = record_of(state, spec, partition, now)
+    refusal = reservations.refuse_use(state, job, partition.nodes)
+    return refusal or [JobSubmitted(now, job, message.request_id)]
 
 
 def _partition_of(state: ClusterState, spec: JobSpec) -> Partition | Refusal:
@@ -65,7 +69,23 @@ def _refuse(state: ClusterState, spec: JobSpec, partition: Partition, caller: Ca
         return Refusal(RefusalCode.ACCESS)
     if spec.nice < 0 and not caller.is_operator:
         return Refusal(RefusalCode.ACCESS)
+    if spec.request.exclusive_user not in (None, spec.user_id):
+        return Refusal(RefusalCode.ACCESS)
     return check_request(state, spec.request, partition)
+
+
+def _refuse_times(spec: JobSpec, now: float) -> Refusal | None:
+    """A deadline that has passed; one that is too near ends the job at once instead, as in Slurm."""
+    if not is_deadline(spec.deadline) or 0 < spec.deadline <= now:
+        return Refusal(RefusalCode.INVALID_TIME_LIMIT)
+    if not is_time_limit(spec.max_wait_s):
+        return Refusal(RefusalCode.INVALID_TIME_LIMIT)
+    return None
+
+
+def is_deadline(time: float) -> bool:
+    """0: none."""
+    return math.isfinite(time) and time >= 0
 
 
 def is_time_limit(seconds: float) -> bool:
@@ -85,7 +105,13 @@ def check_request(state: ClusterState, request: ResourceRequest, partition: Part
     for name in (*request.required_nodes, *request.excluded_nodes):
         if name not in state.nodes:
             return Refusal(RefusalCode.INVALID_NODE_NAME)
+    refusal = licenses.refuse_licenses(state, request)
+    if refusal is not None:
+        return refusal
     nodes = [state.nodes[name] for name in partition.nodes]
+    refusal = check_features(request, nodes) or check_topology(state.topology, request, nodes)
+    if refusal is not None:
+        return refusal
     if not nodes or any(not node.cpus for node in nodes):
         return None  # what a node has is not known before it registers
     cpus = max(request.cpus_per_task, request.cpus_per_node_min)
@@ -135,21 +161,25 @@ def with_defaults(state: ClusterState, spec: JobSpec, partition: Partition) -> J
     asked = request.memory_per_node_mib or request.memory_per_cpu_mib or request.memory_per_gpu_mib
     if per_cpu and not asked and spec.memory_per_node_mib is None:
         request = replace(request, memory_per_cpu_mib=per_cpu)
+    if request.switches:
+        longest_s = state.configuration.scheduler.max_switch_wait_s
+        wait_s = min(request.switches_wait_s or longest_s, longest_s)
+        request = replace(request, switches_wait_s=wait_s)
     request = _spread_over_gpus(state, spec, request, partition)
     if (partition.placement or state.configuration.scheduler.placement) == "affinity":
         request = replace(request, affinity=f"{spec.user_name}/{spec.name}")
-    return replace(
-        spec,
-        partition=partition.name,
-        request=request,
-        requeue=spec.requeue if spec.requeue is not None else state.configuration.jobs.requeue,
-    )
+    requeue = spec.requeue if spec.requeue is not None else state.configuration.jobs.requeue
+    if spec.partition == partition.name and request is spec.request and requeue is spec.requeue:
+        return spec
+    return replace(spec, partition=partition.name, request=request, requeue=requeue)
 
 
 def _spread_over_gpus(
     state: ClusterState, spec: JobSpec, request: ResourceRequest, partition: Partition
 ) -> ResourceRequest:
     """``--gpus=16`` alone, where a node has 8: two nodes with a task each."""
+    if not request.gpus_total:
+        return request
     partition_nodes = [state.nodes[name] for name in partition.nodes]
     most = max((node.suitable_gpus(request).bit_count() for node in partition_nodes), default=0)
     if request.gpus_total <= most or not most or spec.nodes_given or spec.tasks is not None:
@@ -185,6 +215,7 @@ def record_of(state: ClusterState, spec: JobSpec, partition: Partition, now: flo
         dependencies=dependencies,
         dependency_any=spec.dependency_any,
         requeue=bool(spec.requeue),
+        deadline=spec.deadline,
         reason=_first_reason(spec, bool(dependencies), now),
         eligible_time=0.0 if waits else now,
     )

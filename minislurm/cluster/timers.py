@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from minislurm.cluster import dependencies
 from minislurm.cluster.effects import Effect, SetTimer
-from minislurm.cluster.eligibility import requeue_time
+from minislurm.cluster.eligibility import give_up_time, requeue_time
 from minislurm.cluster.messages import (
+    DeadlineReached,
     EligibilityDue,
+    LastStartPassed,
     PrepareTimeout,
+    ReservationDue,
     SignalDue,
+    SwitchWaitOver,
     TimeLimitReached,
 )
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.job import Job
+from minislurm.domain.reservation import Reservation
 from minislurm.domain.states import JobState
 
 
@@ -23,16 +29,39 @@ def all_timers(state: ClusterState, now: float) -> Iterator[Effect]:
     prepare_timeout_s = state.configuration.timers.prepare_timeout_s
     for job in state.jobs.values():
         if job.state is JobState.PENDING:
-            yield from pending_timers(state, job)
+            yield from waiting_timers(state, job)
         elif job.state is JobState.CONFIGURING:
             # The nodes' time to answer starts anew: the controller may have been away for long.
             yield SetTimer(now + prepare_timeout_s, PrepareTimeout(job.id, job.run))
         elif job.state is JobState.RUNNING:
             yield from run_timers(job)
+    for reservation in state.reservations.values():
+        yield from reservation_timers(reservation)
+
+
+def reservation_timers(reservation: Reservation) -> list[Effect]:
+    """Its next start, and its end."""
+    due = ReservationDue(reservation.name)
+    start: list[Effect] = [] if reservation.begun else [SetTimer(reservation.start_time, due)]
+    return [*start, SetTimer(reservation.end_time, due)]
+
+
+def waiting_timers(state: ClusterState, job: Job) -> list[Effect]:
+    """What time alone does to a job that waits: it becomes eligible, or has waited too long."""
+    return [*pending_timers(state, job), *last_start_timers(job)]
+
+
+def last_start_timers(job: Job) -> list[Effect]:
+    if job.state is not JobState.PENDING or not (job.deadline or job.spec.max_wait_s):
+        return []
+    time = give_up_time(job)
+    return [SetTimer(time, LastStartPassed(job.id))] if time < math.inf else []
 
 
 def pending_timers(state: ClusterState, job: Job) -> list[Effect]:
-    """When time alone may make the job eligible."""
+    """When time alone may make the job eligible, or less choosy."""
+    if job.state is JobState.PENDING and job.eligible_time and job.request.switches:
+        return [SetTimer(job.eligible_time + job.request.switches_wait_s, SwitchWaitOver(job.id))]
     if job.state is not JobState.PENDING or job.eligible_time or job.held:
         return []
     if job.dependencies:
@@ -49,11 +78,16 @@ def dependent_timers(state: ClusterState, job: Job) -> Iterator[Effect]:
 
 
 def run_timers(job: Job) -> list[Effect]:
-    """The time limit of a run, and the --signal before it."""
-    if not job.time_limit_s or job.state is not JobState.RUNNING:
+    """The deadline and the time limit of a run, and the --signal before that."""
+    if job.state is not JobState.RUNNING:
         return []
+    timers: list[Effect] = []
+    if job.deadline:
+        timers.append(SetTimer(job.deadline, DeadlineReached(job.id, job.run)))
+    if not job.time_limit_s:
+        return timers
     end = job.expected_end_time
-    timers: list[Effect] = [SetTimer(end, TimeLimitReached(job.id, job.run))]
+    timers.append(SetTimer(end, TimeLimitReached(job.id, job.run)))
     if job.spec.signal is not None and not job.signal_sent:
         due = max(job.start_time, end - job.spec.signal.seconds_before)
         timers.append(SetTimer(due, SignalDue(job.id, job.run)))

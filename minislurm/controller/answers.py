@@ -9,8 +9,10 @@ from minislurm.cluster.state import ClusterState
 from minislurm.controller.scheduler import Scheduler
 from minislurm.domain import filenames
 from minislurm.domain.configuration import Partition
+from minislurm.domain.ids import NodeName
 from minislurm.domain.job import Job, JobSpec
 from minislurm.domain.node import Node
+from minislurm.domain.reservation import ReservationFlag
 from minislurm.domain.states import JobState, NodeState, Reason
 from minislurm.domain.views import JobQuery, JobView, NodeView, PartitionView
 
@@ -97,20 +99,35 @@ def _absolute(spec: JobSpec, name: str) -> str:
     return name if name.startswith("/") else f"{spec.work_dir.rstrip('/')}/{name}"
 
 
-def node_view(state: ClusterState, node: Node) -> NodeView:
+def reserved_nodes(state: ClusterState, now: float) -> dict[NodeName, str]:
+    """Flags of the nodes that reservations hold now: "+RESERVED", or "+MAINTENANCE+RESERVED"."""
+    flags: dict[NodeName, str] = {}
+    for reservation in state.reservations.values():
+        if not reservation.is_active(now):
+            continue
+        maintenance = reservation.has(ReservationFlag.MAINT)
+        for name in reservation.nodes:
+            if maintenance:
+                flags[name] = "+MAINTENANCE+RESERVED"
+            else:
+                flags.setdefault(name, "+RESERVED")
+    return flags
+
+
+def node_view(state: ClusterState, node: Node, flags: str = "") -> NodeView:
     completing = any(state.jobs[job_id].state is JobState.COMPLETING for job_id in node.jobs)
     address, pattern = state.topology.address(node.name)
     return NodeView(
         node=node,
         partitions=state.partitions_of_node.get(node.name, ()),
-        state=display_state(node, completing),
+        state=display_state(node, completing, flags),
         topology_address=address,
         topology_pattern=pattern,
         completing=completing,
     )
 
 
-def display_state(node: Node, completing: bool) -> str:
+def display_state(node: Node, completing: bool, flags: str = "") -> str:
     """Slurm's base state with its flags: ``MIXED``, ``IDLE+DRAIN``, ``DOWN*``; ``*``: not responding."""
     if node.state is NodeState.UNKNOWN:
         base = "UNKNOWN"
@@ -126,6 +143,7 @@ def display_state(node: Node, completing: bool) -> str:
         base += "+COMPLETING"
     if node.drained:
         base += "+DRAIN"
+    base += flags
     silent = not node.responding and node.state is not NodeState.UNKNOWN
     return base + ("*" if silent or node.state is NodeState.UNKNOWN else "")
 

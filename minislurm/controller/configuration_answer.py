@@ -28,6 +28,7 @@ def _slurm_keys(configuration: Configuration, state: ClusterState, host: str) ->
         "JobFileAppend": "0",
         "JobRequeue": "1" if configuration.jobs.requeue else "0",
         "KillWait": _seconds(timers.kill_wait_s),
+        "Licenses": ",".join(f"{item.name}:{item.count}" for item in configuration.licenses) or "(null)",
         "MaxArraySize": str(limits.max_array_size),
         "MaxJobCount": str(limits.max_job_count),
         "MaxStepCount": str(limits.max_step_count),

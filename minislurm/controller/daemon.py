@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import signal
 
 import grpc
 
+from minislurm.controller import collector
 from minislurm.controller.engine import Engine
 from minislurm.controller.node_hub import NodeHub
 from minislurm.controller.node_service import NodeService
@@ -63,9 +63,7 @@ async def serve(configuration: Configuration) -> None:
     except RuntimeError as error:
         raise MinislurmError(f"cannot listen on {address}: {error}") from error
     await engine.start()
-    # What is there by now stays: no later collection needs to walk through it.
-    gc.freeze()
-    gc.enable()
+    collector.settle()
     watchers.start()
     await server.start()
     scheduler.wake()
@@ -93,7 +91,8 @@ async def _run(engine: Engine, scheduler: Scheduler, hub: NodeHub) -> None:
             stopped.set()
 
     loop.set_exception_handler(broken)
-    parts = [asyncio.ensure_future(scheduler.run()), asyncio.ensure_future(hub.watch())]
+    work = (scheduler.run(), hub.watch(), collector.sweep())
+    parts = [asyncio.ensure_future(one) for one in work]
     waiting = asyncio.ensure_future(stopped.wait())
     await asyncio.wait([waiting, *parts], return_when=asyncio.FIRST_COMPLETED)
     hub.close_all()

@@ -31,6 +31,9 @@ def test_submission(state: ClusterState, spec: JobSpec, caller: Caller, now: flo
         partition=replace(partition, state=PartitionState.UP),
         time_limit_s=job.time_limit_s,
         jobs=[QueuedJob(job.id, now, now)],
+        user_id=spec.user_id,
+        user_name=spec.user_name,
+        account=spec.account,
     )
     plan = schedule(replace(taken, classes=[candidate]))
     if plan.placements:

@@ -13,6 +13,7 @@ from minislurm.domain import configuration_file
 from minislurm.domain.ids import JobId
 from minislurm.domain.job import Job, JobSpec
 from minislurm.domain.node import Node
+from minislurm.domain.reservation import Reservation
 from minislurm.domain.resources import ResourceRequest
 from minislurm.domain.states import PartitionState
 from minislurm.rpc import codec
@@ -30,6 +31,7 @@ def changed_records(state: ClusterState, seq: int, unused_blobs: list[str]) -> S
     snapshot.records += _take("node", touched.nodes, state.nodes)
     snapshot.records += _take("array", touched.arrays, state.arrays)
     snapshot.records += _take("request", touched.requests, state.requests)
+    snapshot.records += _take("reservation", touched.reservations, state.reservations)
     header = journal_pb2.StateHeader(
         next_job_id=state.next_job_id,
         placements=state.placements,
@@ -91,6 +93,9 @@ def load_snapshot(store: Store) -> ClusterState:
     for _, payload in store.records("request"):
         request = codec.from_proto(RequestRecord, journal_pb2.RequestRecord.FromString(payload))
         state.requests[request.request_id] = request
+    for _, payload in store.records("reservation"):
+        reservation = codec.from_proto(Reservation, common_pb2.Reservation.FromString(payload))
+        state.reservations[reservation.name] = reservation
     state.partition_states = {k: PartitionState(v) for k, v in header.partition_states.items()}
     if header.configuration:
         state.configure(configuration_file.from_json(header.configuration))

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Hashable
+from typing import TYPE_CHECKING
 
 from minislurm.cluster.messages import PlacementProposed
 from minislurm.cluster.runs import array_slots
@@ -13,6 +14,9 @@ from minislurm.cluster.snapshot import snapshot
 from minislurm.controller.engine import Engine
 from minislurm.domain.job import Job
 from minislurm.scheduling.model import TASK_LIMIT, Placement, Plan, Snapshot, Standing, Wait
+
+if TYPE_CHECKING:
+    from minislurm.scheduling.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +34,8 @@ class Scheduler:
         self._standings: dict[Hashable, Standing] = {}
         self.last_pass_time = 0.0
         self._last_pass_s = 0.0
+        #: What the last pass left for the next.
+        self._workspace: Workspace | None = None
 
     def wake(self) -> None:
         self._wanted.set()
@@ -49,8 +55,9 @@ class Scheduler:
         return standing.priority.at(job.eligible_time) if standing is not None else 1
 
     def _standing_of(self, job: Job) -> Standing | None:
-        place = self._engine.state.queue.places.get(job.id)
-        return self._standings.get(place[0]) if place is not None else None
+        queue = self._engine.state.queue
+        place = queue.places.get(job.id)
+        return self._standings.get(queue.classes[place[0]].number) if place is not None else None
 
     async def run(self) -> None:
         settings = self._engine.configuration.scheduler
@@ -66,7 +73,7 @@ class Scheduler:
 
     async def _pass(self, yield_after_s: float) -> None:
         now, begun = time.time(), time.perf_counter()
-        plan = await _drain(snapshot(self._engine.state, now), yield_after_s)
+        plan = await self._drain(snapshot(self._engine.state, now), yield_after_s)
         self.last_pass_time = now
         standings = {standing.jobs.key: standing for standing in plan.standings}
         started = time.perf_counter()
@@ -89,19 +96,25 @@ class Scheduler:
         reason = wait.reason.value if wait is not None else "None"
         return PlacementProposed(placement, reason, self.priority_of(job))
 
+    async def _drain(self, taken: Snapshot, yield_after_s: float) -> Plan:
+        # NumPy takes a tenth of a second to load: after a restart, answers come before the first pass.
+        from minislurm.scheduling.cycle import steps
+        from minislurm.scheduling.workspace import Workspace
 
-async def _drain(taken: Snapshot, yield_after_s: float) -> Plan:
-    # NumPy takes a tenth of a second to load: after a restart the first answers come before the first pass.
-    from minislurm.scheduling.cycle import steps
-
-    generator = steps(taken)
-    started = time.perf_counter()
-    try:
-        while True:
-            next(generator)
-            if time.perf_counter() - started > yield_after_s:
-                await asyncio.sleep(0)
-                started = time.perf_counter()
-    except StopIteration as stop:
-        plan: Plan = stop.value
-        return plan
+        if self._workspace is None:
+            self._workspace = Workspace()
+        generator = steps(taken, self._workspace)
+        started = time.perf_counter()
+        try:
+            while True:
+                next(generator)
+                if time.perf_counter() - started > yield_after_s:
+                    await asyncio.sleep(0)
+                    started = time.perf_counter()
+        except StopIteration as stop:
+            plan: Plan = stop.value
+            return plan
+        except BaseException:
+            # A pass that was cut off leaves its arrays in an unknown state.
+            self._workspace = None
+            raise

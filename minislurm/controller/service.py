@@ -30,7 +30,7 @@ from minislurm.cluster.messages import (
     UpdateNode,
     UpdatePartition,
 )
-from minislurm.controller import answers
+from minislurm.controller import answers, reservation_service
 from minislurm.controller.configuration_answer import configuration_values
 from minislurm.controller.engine import Engine
 from minislurm.controller.estimate import test_submission
@@ -224,10 +224,9 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
         caller = self._caller(context)
         state = request.state if request.HasField("state") else None
         reason = request.reason if request.HasField("reason") else None
-        if request.HasField("weight"):
-            raise Refusal(RefusalCode.NOT_SUPPORTED)
+        weight = request.weight if request.HasField("weight") else None
         for name in request.nodes:
-            await self._engine.act(UpdateNode(NodeName(name), caller, state, reason))
+            await self._engine.act(UpdateNode(NodeName(name), caller, state, reason, weight))
         return controller_pb2.ActReply()
 
     @_answers_errors
@@ -237,6 +236,30 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
             raise Refusal(RefusalCode.NOT_SUPPORTED)
         await self._engine.act(UpdatePartition(request.name, self._caller(context), state))
         return controller_pb2.ActReply()
+
+    # Reservations
+
+    @_answers_errors
+    async def CreateReservation(self, request: Any, context: Any) -> Any:
+        return await reservation_service.create(self._engine, request, self._caller(context))
+
+    @_answers_errors
+    async def UpdateReservation(self, request: Any, context: Any) -> Any:
+        return await reservation_service.update(self._engine, request, self._caller(context))
+
+    @_answers_errors
+    async def DeleteReservation(self, request: Any, context: Any) -> Any:
+        return await reservation_service.delete(self._engine, request, self._caller(context))
+
+    @_answers_errors
+    async def ListReservations(self, request: Any, context: Any) -> Any:
+        self._caller(context)
+        return reservation_service.listed_reservations(self._engine.state)
+
+    @_answers_errors
+    async def ListLicenses(self, request: Any, context: Any) -> Any:
+        self._caller(context)
+        return reservation_service.listed_licenses(self._engine.state)
 
     # Asking
 
@@ -272,8 +295,10 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
     async def ListNodes(self, request: Any, context: Any) -> Any:
         self._caller(context)
         reply = controller_pb2.NodesReply()
+        reserved = answers.reserved_nodes(self._engine.state, time.time())
         for node in self._engine.state.nodes.values():
-            codec.fill(reply.nodes.add(), answers.node_view(self._engine.state, node))
+            view = answers.node_view(self._engine.state, node, reserved.get(node.name, ""))
+            codec.fill(reply.nodes.add(), view)
         return reply
 
     @_answers_errors

@@ -74,8 +74,14 @@ class JournalSection:
 class SchedulerSection:
     #: A pass starts so long after the change that calls for it.
     batching_delay_s: float = 0.002
-    #: "easy" or "off"
+    #: "multifactor", "fifo" or "sjf" (shortest time limit first)
+    order: str = "multifactor"
+    #: "easy", "conservative" or "off"
     backfill: str = "easy"
+    #: So many jobs of a partition get a reservation under conservative backfill.
+    conservative_depth: int = 100
+    #: In which order jobs are tried behind a blocked one: "queue", or "shortest" time limit first
+    backfill_order: str = "queue"
     #: So many blocked requests are looked at behind the head of the queue.
     backfill_depth: int = 1000
     #: One of scheduling.strategies.STRATEGIES.
@@ -87,6 +93,8 @@ class SchedulerSection:
     priority_weight_partition: int = 1000
     priority_max_age_s: float = 7 * 86400.0
     priority_favor_small: bool = False
+    #: No job waits longer than this for few leaf domains (``--switches``).
+    max_switch_wait_s: float = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +136,8 @@ class NodeSection:
     prolog: str = ""
     epilog: str = ""
     prolog_timeout_s: float = 60.0
+    #: Where the node stands: "zone=a/rack=r7", or "file:PATH" of a file that says so; "": it does not say.
+    topology: str = ""
     #: A node on which so many launches in a row fail is drained with the evidence; 0: never.
     drain_after_launch_failures: int = 3
 
@@ -150,6 +160,8 @@ class Partition:
     default_memory_per_cpu_mib: int | None = None
     #: "": the scheduler's.
     placement: str = ""
+    #: "": the scheduler's.
+    order: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +173,14 @@ class DomainSpec:
     #: Name of the domain above; "" at the top.
     parent: str = ""
     nodes: tuple[NodeName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class License:
+    """So many uses of a program at the same time, all over the cluster."""
+
+    name: str
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +196,7 @@ class Configuration:
     nodes: tuple[NodeSpec, ...] = ()
     partitions: tuple[Partition, ...] = ()
     topology: tuple[DomainSpec, ...] = ()
+    licenses: tuple[License, ...] = ()
     #: The file it came from; "" for none.
     path: str = field(default="", compare=False)
 

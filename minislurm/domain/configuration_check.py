@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from minislurm.domain.configuration import Configuration, DomainSpec, Partition
+from minislurm.domain.configuration import Configuration, DomainSpec, License, Partition
 from minislurm.domain.gpu_links import link_problem
 from minislurm.domain.resources import capability_number
 
@@ -21,6 +21,7 @@ def problems(configuration: Configuration) -> Iterator[tuple[str, str]]:
     known: set[str] = {spec.name for spec in configuration.nodes}
     yield from _partitions(configuration.partitions, known)
     yield from _topology(configuration.topology, known)
+    yield from _licenses(configuration.licenses)
 
 
 def _sections(configuration: Configuration) -> Iterator[tuple[str, str]]:
@@ -103,6 +104,14 @@ def _topology(domains: tuple[DomainSpec, ...], known: set[str]) -> Iterator[tupl
             yield f'{where} parent = "{domain.parent}"', _unknown("domain", domain.parent, by_name)
         elif _is_circular(domain, by_name):
             yield f'{where} parent = "{domain.parent}"', f"{domain.name} would lie inside itself"
+
+
+def _licenses(licenses: tuple[License, ...]) -> Iterator[tuple[str, str]]:
+    for name in _repeated(license.name for license in licenses):
+        yield f'[[licenses]] name = "{name}"', "this license is there twice"
+    for license in licenses:
+        if not _NAME.match(license.name):
+            yield f'[[licenses]] name = "{license.name}"', "must be letters, digits, '_', '.' and '-'"
 
 
 def _is_circular(domain: DomainSpec, by_name: dict[str, DomainSpec]) -> bool:

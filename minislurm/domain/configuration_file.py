@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from minislurm.domain.configuration import Configuration, DomainSpec, Partition
+from minislurm.domain.configuration import Configuration, DomainSpec, License, Partition
 from minislurm.domain.configuration_check import nearest, problems
 from minislurm.domain.configuration_text import effective, from_json, to_json, to_toml
 from minislurm.domain.configuration_values import (
@@ -38,7 +38,12 @@ DEFAULT_PATH = "/etc/minislurm/minislurm.toml"
 ENVIRONMENT_VARIABLE = "MINISLURM_CONF"
 
 #: Arrays of tables, `[[nodes]]`, and what each table describes.
-TABLES: dict[str, type] = {"nodes": NodeSpec, "partitions": Partition, "topology": DomainSpec}
+TABLES: dict[str, type] = {
+    "nodes": NodeSpec,
+    "partitions": Partition,
+    "topology": DomainSpec,
+    "licenses": License,
+}
 #: Fields that no key sets directly, and keys that are no field.
 _HIDDEN = {"gpus_declared"}
 _ALIASES: dict[str, dict[str, str]] = {"nodes": {"gres": "gpus"}, "topology": {"children": "nodes"}}
@@ -149,6 +154,10 @@ class _Reader:
         every = tuple(spec.name for spec in nodes)
         values["partitions"] = tuple(self._partition(table, every) for table in tables["partitions"])
         values["topology"] = self._topology(tables["topology"], every)
+        values["licenses"] = tuple(
+            License(**{"name": "", **self._fields("licenses", License, table)})
+            for table in tables["licenses"]
+        )
         return Configuration(**values)
 
     def complain(self, place: str, what: str) -> None:

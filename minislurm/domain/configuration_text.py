@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any
 
 from minislurm.domain import hostlist
-from minislurm.domain.configuration import Configuration, DomainSpec, Partition
+from minislurm.domain.configuration import Configuration, DomainSpec, License, Partition
 from minislurm.domain.configuration_values import hints, plain, quote, to_text, to_toml_value, without_none
 from minislurm.domain.node import NodeSpec
 
@@ -30,6 +30,8 @@ def to_toml(configuration: Configuration) -> str:
         parts.append(_table("partitions", partition.name, partition, to_toml_value))
     for domain in configuration.topology:
         parts.append(_table("topology", domain.name, domain, to_toml_value))
+    for license in configuration.licenses:
+        parts.append(_table("licenses", license.name, license, to_toml_value))
     return "\n\n".join(parts) + "\n"
 
 
@@ -43,13 +45,17 @@ def effective(configuration: Configuration) -> dict[str, str]:
     for group in _node_groups(configuration.nodes):
         name = hostlist.compress(spec.name for spec in group)
         result |= {f"nodes.{name}.{key}": to_text(value) for key, value in _items(group[0])}
-    tables: Iterable[tuple[str, Partition | DomainSpec]] = (
+    tables: Iterable[tuple[str, Partition | DomainSpec | License]] = (
         *(("partitions", partition) for partition in configuration.partitions),
         *(("topology", domain) for domain in configuration.topology),
+        *(("licenses", license) for license in configuration.licenses),
     )
     for section, table in tables:
         for key, value in _items(table):
-            text = hostlist.compress(table.nodes) or "(null)" if key == "nodes" else to_text(value)
+            if key == "nodes" and not isinstance(table, License):
+                text = hostlist.compress(table.nodes) or "(null)"
+            else:
+                text = to_text(value)
             result[f"{section}.{table.name}.{key}"] = text
     return result
 
@@ -87,7 +93,7 @@ def _items(values: Any) -> Iterator[tuple[str, object]]:
 
 def _section_fields(values: Any) -> tuple[str, ...]:
     """`name` is a setting of [cluster], but the heading of a table."""
-    return () if isinstance(values, (NodeSpec, Partition, DomainSpec)) else ("name",)
+    return () if isinstance(values, (NodeSpec, Partition, DomainSpec, License)) else ("name",)
 
 
 def _table(section: str, name: str, values: Any, render: Callable[[object], str]) -> str:

@@ -22,7 +22,9 @@ from minislurm.domain.resources import GpuGroup
 
 #: Keys that take one of a few words.
 CHOICES: dict[str, tuple[str, ...]] = {
-    "backfill": ("easy", "off"),
+    "order": ("multifactor", "fifo", "sjf"),
+    "backfill": ("easy", "conservative", "off"),
+    "backfill_order": ("queue", "shortest"),
     "placement": (
         "binpack",
         "spread",
@@ -53,6 +55,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "snapshot_every_events": (1, math.inf),
     "backfill_depth": (0, math.inf),
     "shards_per_gpu": (0, 1000),
+    "conservative_depth": (1, math.inf),
     "token_lifetime_s": (1, 86400),
     "heartbeat_interval_s": (0.01, 3600),
 }

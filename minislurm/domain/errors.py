@@ -63,6 +63,16 @@ class RefusalCode(Enum):
     STORE_UNAVAILABLE = "Slurm state could not be saved, try again later"
     SCRIPT_TOO_LARGE = "Batch script is too large"
     NOT_SUPPORTED = "Requested operation not supported on this system"
+    RESERVATION_INVALID = "Requested reservation is invalid"
+    RESERVATION_ACCESS = "Access denied to requested reservation"
+    RESERVATION_EXISTS = "Duplicate reservation name"
+    RESERVATION_OVERLAP = "Requested reservation overlaps with another reservation"
+    RESERVATION_IN_USE = "Requested reservation is in use"
+    RESERVATION_STARTED = "Reservation already started"
+    NODES_BUSY = "Requested nodes are busy"
+    INVALID_TIME = "Invalid time specified"
+    INVALID_USER = "Invalid user id"
+    INVALID_LICENSES = "Invalid license specification"
 
 
 class Refusal(MinislurmError):

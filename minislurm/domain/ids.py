@@ -32,6 +32,11 @@ def indexes_of(bitmap: int) -> tuple[int, ...]:
 
 def lowest_bits(bitmap: int, count: int) -> Bitmap:
     """The `count` lowest members of the set; it must have that many."""
+    if not count:
+        return Bitmap(0)
+    in_a_row = ((1 << count) - 1) << max(0, (bitmap & -bitmap).bit_length() - 1)
+    if bitmap & in_a_row == in_a_row:
+        return Bitmap(in_a_row)
     if count > 64:
         return _many_lowest_bits(bitmap, count)
     taken = 0

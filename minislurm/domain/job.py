@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from minislurm.domain.ids import BATCH_STEP, JobId, NodeName, RunNumber, StepId
@@ -119,6 +119,13 @@ class JobSpec:
     comment: str = ""
     #: A label for accounting (``--wckey``).
     wckey: str = ""
+    #: As given to --reservation and --licenses.
+    reservation: str = ""
+    licenses: str = ""
+    #: It must have ended by then (``--deadline``); 0: none.
+    deadline: float = 0.0
+    #: It starts within so long after it became eligible, or not at all (``--max-wait``); 0: no such limit.
+    max_wait_s: float = 0.0
 
     @property
     def is_array(self) -> bool:
@@ -135,6 +142,7 @@ class EndCause(Enum):
     NODE_FAIL = "node_fail"
     LAUNCH_FAILURE = "launch_failure"  # PREPARE failed somewhere: back to PENDING without that node
     BATCH_KILLED = "batch_killed"  # scancel -b without a signal
+    DEADLINE = "deadline"
 
 
 @dataclass(slots=True)
@@ -195,6 +203,8 @@ class Job:
     changed_request: ResourceRequest | None = None
     #: Nodes on which a launch of this job failed.
     avoided_nodes: tuple[NodeName, ...] = ()
+    #: It has waited for few leaf domains (``--switches``) as long as it wanted.
+    switches_waived: bool = False
 
     #: Why it waits (set with `held`, after a failed launch …) or how it ended; NONE: see the scheduler.
     reason: Reason = Reason.NONE
@@ -232,10 +242,13 @@ class Job:
     next_step_id: StepId = StepId(0)
     steps: dict[StepId, Step] = field(default_factory=dict)
     suspended_time_s: float = 0.0
+    #: Current value of the specification's, which `scontrol update` may change; 0: none.
+    deadline: float = 0.0
 
     @property
     def request(self) -> ResourceRequest:
-        return self.changed_request if self.changed_request is not None else self.spec.request
+        request = self.changed_request if self.changed_request is not None else self.spec.request
+        return replace(request, switches=0, switches_wait_s=0.0) if self.switches_waived else request
 
     @property
     def is_array_rest(self) -> bool:

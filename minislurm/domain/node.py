@@ -51,6 +51,8 @@ class NodeFacts:
     threads_per_core: int = 1
     #: As in the node's specification; the link on a GPU's own place is its NUMA domain ("N0").
     gpu_links: tuple[str, ...] = ()
+    #: Where it stands: "zone=a/rack=r7", from the top down; "" if it does not know.
+    topology: str = ""
 
 
 @dataclass(slots=True)
@@ -84,10 +86,16 @@ class Node:
     #: As last reported; not journaled.
     cpu_load: float = 0.0
     free_memory_mib: int = 0
+    #: Set by `scontrol update`; None: the configuration's.
+    changed_weight: int | None = None
 
     @property
     def name(self) -> NodeName:
         return self.spec.name
+
+    @property
+    def weight(self) -> int:
+        return self.changed_weight if self.changed_weight is not None else self.spec.weight
 
     @property
     def cpus(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from minislurm.domain.ids import Bitmap, NodeName
+from minislurm.domain.reservation import LicenseCount
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,31 @@ class ResourceRequest:
     gpu_capability_min: str = ""
     #: Jobs with the same word prefer the same nodes, where the partition's placement is "affinity".
     affinity: str = ""
+    #: Name of the reservation whose nodes it uses; "" for none.
+    reservation: str = ""
+    #: Held while the job holds nodes; each name once, in order.
+    licenses: tuple[LicenseCount, ...] = ()
+    #: ``--exclusive=user``: the user alone with whom its nodes may be shared.
+    exclusive_user: int | None = None
+    #: Inside one domain of this level ("rack"); "": the lowest that holds it.
+    topology_level: str = ""
+    #: It waits for such a domain, instead of going elsewhere.
+    topology_required: bool = False
+    #: On at most so many leaf domains (``--switches``); 0: as it comes.
+    switches: int = 0
+    #: From then on, counted from the time it is eligible, anywhere (seconds).
+    switches_wait_s: float = 0.0
+    #: Groups of so many nodes that share a leaf domain (``--segment``); 0: none.
+    segment: int = 0
+    #: Over as many nodes and leaf domains as there are (``--spread-job``).
+    spread: bool = False
+    #: `tasks` are those of `nodes_min` nodes; more nodes bring more, in proportion (no ``--ntasks``).
+    tasks_follow_nodes: bool = False
+
+    @property
+    def limits_domains(self) -> bool:
+        """May it have to wait although nodes enough are free, because of where they are?"""
+        return bool((self.topology_level and self.topology_required) or self.switches or self.segment)
 
 
 def share_on_node(request: ResourceRequest, tasks: int) -> int:

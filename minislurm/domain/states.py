@@ -86,6 +86,16 @@ class Reason(Enum):
     NODE_FAIL = "NodeFail"
     OUT_OF_MEMORY = "OutOfMemory"
     SYSTEM_FAILURE = "SystemFailure"
+    RESERVATION = "Reservation"
+    RESERVATION_DELETED = "ReservationDeleted"
+    MAINTENANCE = "ReqNodeNotAvail, Reserved for maintenance"
+    NODES_RESERVED = "ReqNodeNotAvail, May be reserved for other job"
+    LICENSES = "Licenses"
+    DEADLINE = "DeadLine"
+    #: Ours: it did not start within --max-wait.
+    MAX_WAIT = "MaxWait"
+    # No domain of the required level (or no set of so many leaf domains) could ever hold it.
+    TOPOLOGY = "TopologyNeverSatisfied"
 
 
 class NodeState(Enum):

@@ -8,6 +8,7 @@ from minislurm.domain.errors import Refusal
 from minislurm.domain.ids import JobId, NodeName, StepId
 from minislurm.domain.job import Dependency, Job, JobSpec, Step
 from minislurm.domain.node import Node
+from minislurm.domain.reservation import Reservation
 from minislurm.domain.resources import NodeAllocation
 
 
@@ -188,6 +189,58 @@ class JobChanges:
     tasks: int | None = None
     memory_per_node_mib: int | None = None
     memory_per_cpu_mib: int | None = None
+    reservation: str | None = None
+    licenses: str | None = None
+    #: 0: none.
+    deadline: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListChange:
+    """``Users=a,b`` ("="), ``Users+=a`` ("+"), ``Users-=a`` ("-")."""
+
+    operator: str
+    items: tuple[str, ...] = ()
+
+    def applied_to(self, before: tuple[str, ...]) -> tuple[str, ...]:
+        if self.operator == "+":
+            return (*before, *(item for item in self.items if item not in before))
+        if self.operator == "-":
+            return tuple(item for item in before if item not in self.items)
+        return tuple(dict.fromkeys(self.items))
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationChanges:
+    """`scontrol create|update reservation`; None: unchanged, or the default of a new one."""
+
+    #: "" for a new one: named after its first user or account.
+    name: str = ""
+    start_time: float | None = None
+    end_time: float | None = None
+    duration_s: float | None = None
+    users: ListChange | None = None
+    accounts: ListChange | None = None
+    #: Node names; "ALL" stands for all.
+    nodes: ListChange | None = None
+    node_count: int | None = None
+    partition: str | None = None
+    flags: ListChange | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationView:
+    reservation: Reservation
+    active: bool = False
+    #: Of all its nodes.
+    cpus: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LicenseView:
+    name: str
+    total: int = 0
+    used: int = 0
 
 
 @dataclass(frozen=True, slots=True)

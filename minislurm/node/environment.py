@@ -213,6 +213,7 @@ def _as_given(spec: JobSpec, node_count: int) -> dict[str, str]:
         "SLURM_JOB_ACCOUNT": spec.account or None,
         "SLURM_JOB_QOS": spec.qos or None,
         "SLURM_JOB_CONSTRAINTS": spec.constraint or None,
+        "SLURM_JOB_RESERVATION": spec.request.reservation or None,
     }
     return {name: str(value) for name, value in values.items() if value is not None}
 

@@ -10,13 +10,15 @@ from importlib.metadata import PackageNotFoundError, version
 
 import psutil
 
+from minislurm.domain.errors import ConfigurationError
 from minislurm.domain.node import NodeFacts
+from minislurm.domain.topology import parse_labels
 from minislurm.node.gpus import GpuProbe
 
 MIB = 1024 * 1024
 
 
-def find_facts(probe: GpuProbe, *, address: str, step_port: int) -> NodeFacts:
+def find_facts(probe: GpuProbe, *, address: str, step_port: int, topology: str = "") -> NodeFacts:
     logical = psutil.cpu_count() or 1
     cores = psutil.cpu_count(logical=False) or logical
     sockets = _socket_count()
@@ -36,7 +38,24 @@ def find_facts(probe: GpuProbe, *, address: str, step_port: int) -> NodeFacts:
         cores_per_socket=max(1, cores // sockets),
         threads_per_core=max(1, logical // cores),
         gpu_links=probe.links(),
+        topology=topology,
     )
+
+
+def find_topology(setting: str, node: str) -> str:
+    """The value of [node] topology as the controller gets it. Raises ConfigurationError."""
+    text = setting.replace("{node}", node)
+    if text.startswith("file:"):
+        try:
+            with open(text.removeprefix("file:"), encoding="utf-8") as file:
+                text = file.readline().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"node.topology = {setting}: {error}") from error
+    try:
+        parse_labels(text)
+    except ValueError as error:
+        raise ConfigurationError(f"node.topology = {setting}: {error}") from error
+    return text
 
 
 def load_and_free_memory() -> tuple[float, int]:

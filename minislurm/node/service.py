@@ -14,7 +14,7 @@ from minislurm.domain.errors import ConfigurationError, MinislurmError
 from minislurm.node import wire
 from minislurm.node.cgroups import find_cgroups
 from minislurm.node.daemon import Daemon
-from minislurm.node.facts import find_facts, load_and_free_memory, own_address
+from minislurm.node.facts import find_facts, find_topology, load_and_free_memory, own_address
 from minislurm.node.gpus import make_probe
 from minislurm.node.launcher import Launcher
 from minislurm.node.link import ControllerLink, heartbeat_message
@@ -107,7 +107,8 @@ def make_link(
     host, port = cluster.controller_host, cluster.controller_port
     probe = make_probe(configuration.node.gpu_probe)
     address = own_address(configuration.node.step_host, host, port)
-    facts = find_facts(probe, address=address, step_port=step_port)
+    topology = find_topology(configuration.node.topology, node)
+    facts = find_facts(probe, address=address, step_port=step_port, topology=topology)
     return ControllerLink(
         f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
         token=lambda: node_token(key, cluster.name, node, configuration.auth.token_lifetime_s),

@@ -25,9 +25,12 @@ from minislurm.domain.views import (
     JobQuery,
     JobTarget,
     JobView,
+    LicenseView,
     NodeView,
     Outcome,
     PartitionView,
+    ReservationChanges,
+    ReservationView,
     StepGrant,
     StepRequest,
     Submission,
@@ -202,7 +205,26 @@ class ControllerClient:
             controller_pb2.UpdatePartitionRequest(request_id=new_request_id(), name=name, state=state),
         )
 
+    def create_reservation(self, changes: ReservationChanges) -> str:
+        """Its name."""
+        return str(self._call(self._stub.CreateReservation, _reservation_request(changes)).name)
+
+    def update_reservation(self, changes: ReservationChanges) -> None:
+        self._call(self._stub.UpdateReservation, _reservation_request(changes))
+
+    def delete_reservation(self, name: str) -> None:
+        request = controller_pb2.DeleteReservationRequest(request_id=new_request_id(), name=name)
+        self._call(self._stub.DeleteReservation, request)
+
     # Asking
+
+    def list_reservations(self) -> list[ReservationView]:
+        reply = self._call(self._stub.ListReservations, controller_pb2.ReservationsRequest())
+        return [codec.from_proto(ReservationView, item) for item in reply.reservations]
+
+    def list_licenses(self) -> list[LicenseView]:
+        reply = self._call(self._stub.ListLicenses, controller_pb2.LicensesRequest())
+        return [codec.from_proto(LicenseView, item) for item in reply.licenses]
 
     def list_jobs(self, query: JobQuery | None = None) -> list[JobView]:
         views: list[JobView] = []
@@ -253,6 +275,12 @@ class ControllerClient:
             request_id=request_id or new_request_id(), request=codec.to_proto(request)
         )
         return codec.from_proto(StepGrant, self._call(self._stub.CreateStep, message))
+
+
+def _reservation_request(changes: ReservationChanges) -> controller_pb2.ChangeReservationRequest:
+    return controller_pb2.ChangeReservationRequest(
+        request_id=new_request_id(), changes=codec.to_proto(changes)
+    )
 
 
 def _submit_request(submission: Submission, request_id: str) -> controller_pb2.SubmitRequest:

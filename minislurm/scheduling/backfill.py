@@ -11,18 +11,23 @@ only ends happen, so these instants are all that has to be looked at.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 
 import numpy as np
+from numpy.typing import NDArray
 
-from minislurm.scheduling.model import RunningJob
-from minislurm.scheduling.nodes import Counts, Inventory, PartialShares, Share
+from minislurm.domain.configuration import Partition
+from minislurm.scheduling.capacity import Capacity, Demand, Sums
+from minislurm.scheduling.filters import Filters
+from minislurm.scheduling.model import RunningJob, Snapshot
+from minislurm.scheduling.nodes import Counts, Share
+from minislurm.scheduling.timeline import Timeline
 
-#: Allocations read between two yields: about a millisecond.
-_CHUNK = 500
-
-Fit = Callable[[Counts], "list[Share] | None"]
+#: The shares of a job that starts at that time, of what is least of these counts; None: it does not fit.
+Fit = Callable[[list[Counts], float], "list[Share] | None"]
+#: Indexes of ascending times; from each to the next, more and more becomes free.
+Segments = Callable[[NDArray[np.float64]], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,76 +40,26 @@ class Reservation:
     shares: tuple[Share, ...]
     #: What is free at `time` when the head has started. Kept up to date with later placements.
     beside: Counts
+    #: Of `beside`, by partition; empty after every change.
+    sums: dict[str, Sums] = field(default_factory=dict)
 
-
-class Timeline:
-    """Which amounts come free on which node, and when. Built from the running jobs; placements follow."""
-
-    def __init__(self, inventory: Inventory, now: float) -> None:
-        self._inventory = inventory
-        self._now = now
-        self._ends: list[float] = []
-        self._shares: list[Share] = []
-        self._sorted = _SortedShares([], [], len(inventory.type_bits))
-
-    def add_running(self, running: Iterable[RunningJob]) -> Generator[None, None, None]:
-        """Yields between units of work. A run past its limit is about to end: it counts as ending now."""
-        count = 0
-        for job in running:
-            for allocation in job.allocation:
-                share = self._inventory.share_of(allocation)
-                if share is not None:
-                    self.add(job.end_time, share)
-                count += 1
-                if count % _CHUNK == 0:
-                    yield
-
-    def add(self, end: float, share: Share) -> None:
-        self._ends.append(max(end, self._now))
-        self._shares.append(share)
-
-    def sorted(self) -> _SortedShares:
-        if len(self._sorted.ends) != len(self._ends):
-            self._sorted = _SortedShares(self._ends, self._shares, len(self._inventory.type_bits))
-        return self._sorted
-
-
-class _SortedShares:
-    """The shares in the order of their ends, as arrays."""
-
-    def __init__(self, ends: Sequence[float], shares: Sequence[Share], gpu_types: int) -> None:
-        order = np.argsort(np.array(ends, dtype=np.float64), kind="stable")
-        self.ends = np.array(ends, dtype=np.float64)[order]
-        self._nodes = np.array([s.node for s in shares], dtype=np.int64)[order]
-        self._cpus = np.array([s.cpus for s in shares], dtype=np.int64)[order]
-        self._memory = np.array([s.memory_mib for s in shares], dtype=np.int64)[order]
-        parts = [i for i in order.tolist() if shares[i].gpu >= 0]
-        self._partial = PartialShares([ends[i] for i in parts], [shares[i] for i in parts])
-        none = (0,) * gpu_types
-        gpus = np.array([s.gpus if s.gpu < 0 else none for s in shares], dtype=np.int64).reshape(
-            len(shares), gpu_types
-        )
-        self._gpus = gpus[order]
-
-    def released_by(self, time: float, free: Counts) -> Counts:
-        """What is free then, if nothing else starts."""
-        count = int(np.searchsorted(self.ends, time, side="right"))
-        then, nodes = free.copy(), self._nodes[:count]
-        np.add.at(then.cpus, nodes, self._cpus[:count])
-        np.add.at(then.memory_mib, nodes, self._memory[:count])
-        for row in range(len(then.gpus)):
-            np.add.at(then.gpus[row], nodes, self._gpus[:count, row])
-        self._partial.release_by(time, then)
-        return then
+    def take(self, share: Share) -> None:
+        self.beside.take(share)
+        self.sums.clear()
 
 
 class Backfill:
     """The reservations of this pass, in the order in which they were made."""
 
-    def __init__(self, inventory: Inventory, now: float, running: Sequence[RunningJob]) -> None:
-        self._now = now
-        self._running: Sequence[RunningJob] | None = running
-        self._timeline = Timeline(inventory, now)
+    #: So many blocked jobs of each partition get one.
+    reservations_a_partition = 1
+
+    def __init__(self, snapshot: Snapshot, filters: Filters, capacity: Capacity, timeline: Timeline) -> None:
+        self._now = snapshot.now
+        self._running: Sequence[RunningJob] | None = snapshot.running
+        self._filters = filters
+        self._capacity = capacity
+        self._timeline = timeline
         self.reservations: list[Reservation] = []
 
     def started(self, shares: Iterable[Share], end: float) -> None:
@@ -112,46 +67,98 @@ class Backfill:
         for share in shares:
             self._timeline.add(end, share)
             for reservation in self.reservations:
-                if _runs_past(end, reservation.time):
-                    reservation.beside.take(share)
+                if runs_past(end, reservation.time):
+                    reservation.take(share)
 
     def reached_by(self, end: float) -> list[Counts]:
         """What a job that starts now and runs until `end` must fit into, besides what is free now."""
-        return [r.beside for r in self.reservations if _runs_past(end, r.time)]
+        return [r.beside for r in self.reservations if runs_past(end, r.time)]
+
+    def is_short(self, partition: Partition, demand: Demand, end: float) -> bool:
+        """Whether a job that runs until `end` asks for more than some head leaves in all."""
+        for reservation in self.reservations:
+            if runs_past(end, reservation.time):
+                sums = reservation.sums.get(partition.name)
+                if sums is None:
+                    sums = reservation.sums[partition.name] = self._capacity.of(partition, reservation.beside)
+                if sums.is_short_of(demand):
+                    return True
+        return False
 
     def reserve(
-        self, partition: str, duration_s: float, free: Counts, fit: Fit
+        self,
+        partition: Partition,
+        duration_s: float,
+        demand: Demand,
+        free: Counts,
+        fit: Fit,
+        edges: Sequence[float] = (),
+        segments: Segments = lambda times: [0],
     ) -> Generator[None, None, Reservation | None]:
-        """Earliest start for a head that would get `fit(counts)`, if nothing else were started.
+        """Earliest start for a head that would get what `fit` says, if nothing else were started.
 
         None: not even after everything has ended, because of an earlier reservation without an end.
+        `edges`: times besides ends at which nodes open; `segments`: within each none closes.
         Yields between units of work.
         """
-        if self._running is not None:
-            yield from self._timeline.add_running(self._running)
-            self._running = None
+        yield from self._load()
         ends = self._timeline.sorted()
-        times = np.unique(np.concatenate((ends.ends, [r.end for r in self.reservations], [self._now])))
-
+        times = self._times(ends.ends, edges)
+        from_index = self._first_with_enough(partition, demand, free, times)
+        if from_index == len(times):
+            return None
         found: dict[int, list[Share] | None] = {}
 
         def fits(k: int) -> bool:
-            found[k] = fit(self._available(float(times[k]), free))
+            found[k] = fit([self._available(float(times[k]), free)], float(times[k]))
             return found[k] is not None
 
-        first = yield from _first(len(times), fits)
+        first = yield from _first_of(from_index, segments(times), len(times), fits)
         shares = None if first is None else found[first]
         if first is None or shares is None:
             return None
         time = float(times[first])
-        return self._keep(partition, time, time + duration_s, tuple(shares), free)
+        return self._keep(partition.name, time, time + duration_s, tuple(shares), free)
+
+    def _times(self, ends: NDArray[np.float64], edges: Sequence[float]) -> NDArray[np.float64]:
+        """Ascending, from now on: when something ends, and `edges`."""
+        others = [self._now, *edges, *(reservation.end for reservation in self.reservations)]
+        times = np.concatenate((others, ends[ends.searchsorted(self._now, side="right") :]))
+        if len(others) > 1:
+            times.sort()
+        return times
+
+    def _load(self) -> Generator[None, None, None]:
+        if self._running is not None:
+            yield from self._timeline.load(self._running)
+            self._running = None
+
+    def _first_with_enough(
+        self, partition: Partition, demand: Demand, free: Counts, times: NDArray[np.float64]
+    ) -> int:
+        """Before that time the partition's nodes have too little in all: no need to look at each."""
+        ends, members = self._timeline.sorted(), self._filters.members(partition)
+        sums = self._capacity.of(partition, free)
+        inside = members.mask[ends.nodes]
+        index = 0
+        for have, need, freed in (
+            (sums.cpus, demand.cpus, ends.cpus),
+            (sums.memory_mib, demand.memory_mib, ends.memory_mib),
+            (sums.gpus, demand.gpus, ends.gpus.sum(axis=1)),
+        ):
+            if need > have:
+                enough = int(np.cumsum(np.where(inside, freed, 0)).searchsorted(need - have))
+                if enough == len(ends.ends):
+                    return len(times)
+                index = max(index, int(times.searchsorted(ends.ends[enough])))
+        return index
 
     def _available(self, time: float, free: Counts) -> Counts:
         """What a further head may count on from that time on: earlier reservations come first, also those
         that begin later. Grows with time, so that the earliest time can be found by bisection."""
         then = self._timeline.sorted().released_by(time, free)
         for reservation in self.reservations:
-            if _runs_past(reservation.end, time):
+            if runs_past(reservation.end, time):
                 for share in reservation.shares:
                     then.take(share)
         if self.reservations:
@@ -164,11 +171,12 @@ class Backfill:
     ) -> Reservation:
         beside = self._timeline.sorted().released_by(time, free)
         for other in self.reservations:
-            if other.time <= time and _runs_past(other.end, time):
-                _take_all(beside, other.shares)
-            if time <= other.time and _runs_past(end, other.time):
-                _take_all(other.beside, shares)
-        _take_all(beside, shares)
+            if other.time <= time and runs_past(other.end, time):
+                take_all(beside, other.shares)
+            if time <= other.time and runs_past(end, other.time):
+                for share in shares:
+                    other.take(share)
+        take_all(beside, shares)
         reservation = Reservation(partition, time, end, shares, beside)
         self.reservations.append(reservation)
         return reservation
@@ -179,20 +187,32 @@ def end_of(now: float, time_limit_s: float) -> float:
     return now + time_limit_s if time_limit_s else inf
 
 
-def _runs_past(end: float, time: float) -> bool:
+def runs_past(end: float, time: float) -> bool:
     """What has no end also holds its nodes at a shadow time that never comes."""
     return end > time or end == inf
 
 
-def _take_all(counts: Counts, shares: Iterable[Share]) -> None:
+def take_all(counts: Counts, shares: Iterable[Share]) -> None:
     for share in shares:
         counts.take(share)
 
 
-def _first(count: int, holds: Callable[[int], bool]) -> Generator[None, None, int | None]:
-    """The least index that holds, by doubling steps and then bisection; later ones hold too."""
-    low, step = 0, 1
-    high = 0
+def _first_of(
+    start: int, segments: Sequence[int], count: int, holds: Callable[[int], bool]
+) -> Generator[None, None, int | None]:
+    """The least index from `start` on that holds, where later ones hold too within the same segment."""
+    for low, high in zip(segments, [*segments[1:], count], strict=True):
+        if high > start:
+            found = yield from _first(max(low, start), high, holds)
+            if found is not None:
+                return found
+    return None
+
+
+def _first(start: int, count: int, holds: Callable[[int], bool]) -> Generator[None, None, int | None]:
+    """The least index from `start` on that holds, by doubling steps, then bisection; later ones hold too."""
+    low, step = start, 1
+    high = start
     while not holds(high):
         yield
         if high == count - 1:

@@ -1,33 +1,39 @@
 """One scheduling pass: order -> filter -> place -> backfill.
 
 Pure: a snapshot in, a plan out; no clock, no randomness, the same snapshot gives the same plan. Classes of
-equal jobs are merged by the priority of their next job; the first job that cannot start blocks its class.
+equal jobs are merged by the order of their next job; the first job that cannot start blocks its class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Hashable
 
 import numpy as np
 
 from minislurm.domain.states import Reason
 from minislurm.scheduling.backfill import Backfill, Reservation, end_of
+from minislurm.scheduling.capacity import Capacity
+from minislurm.scheduling.conservative import ConservativeBackfill
 from minislurm.scheduling.draft import Draft
-from minislurm.scheduling.filters import Filters, RequestKey, key_of
-from minislurm.scheduling.model import Plan, RequestClass, Snapshot, Wait
-from minislurm.scheduling.nodes import Counts, NodeTable, Share
+from minislurm.scheduling.model import TASK_LIMIT, Plan, PriorityLine, RequestClass, Snapshot, Wait
+from minislurm.scheduling.nodes import Counts, Mask, Share
+from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.order import Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
 from minislurm.scheduling.room import Room
+from minislurm.scheduling.rooms import Rooms
 from minislurm.scheduling.strategies import Strategies
+from minislurm.scheduling.workspace import Candidate, Workspace
 
 #: Misfits for which it helps to see what each node lacks.
 _NODE_REASONS = frozenset({Reason.PARTITION_CONFIG, Reason.BAD_CONSTRAINTS, Reason.NODES_UNAVAILABLE})
 
+_RESOURCES, _PRIORITY = Wait(Reason.RESOURCES), Wait(Reason.PRIORITY)
 
-def schedule(snapshot: Snapshot) -> Plan:
+
+def schedule(snapshot: Snapshot, workspace: Workspace | None = None, *, explain: bool = False) -> Plan:
     """What starts now and why the rest waits."""
-    passing = steps(snapshot)
+    passing = steps(snapshot, workspace, explain=explain)
     while True:
         try:
             next(passing)
@@ -36,35 +42,64 @@ def schedule(snapshot: Snapshot) -> Plan:
             return plan
 
 
-def steps(snapshot: Snapshot) -> Generator[None, None, Plan]:
-    """The same pass in units of about a millisecond at most, so that a caller can do other things between."""
-    table = yield from NodeTable.build(snapshot.nodes, snapshot.topology)
-    ranking = Ranking(snapshot)
-    draft, queue, cycle = Draft(), Queue(), _Cycle(snapshot, table)
+def steps(
+    snapshot: Snapshot, workspace: Workspace | None = None, *, explain: bool = False
+) -> Generator[None, None, Plan]:
+    """The same pass in units of about a millisecond at most, so that a caller can do other things between.
 
+    `workspace`: that of the last pass, if there is one. `explain`: counts by what they lack the nodes that
+    cannot take a job.
+    """
+    workspace = workspace if workspace is not None else Workspace()
+    yield from workspace.load(snapshot)
+    ranking = Ranking(snapshot, len(workspace.table.inventory), workspace.cpus)
+    draft, queue = Draft(), Queue(snapshot.settings.order)
+    cycle = _Cycle(snapshot, workspace, queue, explain=explain)
+
+    turns: list[Turn] = []
     for jobs in snapshot.classes:
-        turn = Turn(jobs, ranking.line(jobs))
-        misfit = cycle.misfit(jobs) if jobs.jobs else None
-        if misfit is not None:
-            draft.wait(turn, misfit, misfit)
-        elif jobs.jobs:
-            queue.add(turn)
+        if not jobs.jobs:
+            continue
+        candidate = workspace.candidate(jobs)
+        turn = cycle.turn(candidate, ranking.line(candidate))
+        misfit = cycle.misfit(candidate)
+        if misfit is None:
+            turns.append(turn)
+        else:
+            draft.wait(turn, misfit)
         yield
+    cycle.tell_users_apart(turns)
+    yield from queue.load(turns)
 
     while (turn_now := queue.pop()) is not None:
         turn = turn_now
-        while turn.startable > 0 and (shares := cycle.find(turn.jobs)):
-            draft.start(turn, table.place(shares))
-            cycle.started(turn.jobs, shares)
+        while turn.startable > 0 and (shares := cycle.find(turn)):
+            draft.start(turn, workspace.table.place(shares))
+            cycle.started(turn, shares)
             yield
         if turn.startable > 0:
-            head, rest = yield from cycle.block(turn.jobs)
-            draft.wait(turn, head, rest)
-        else:
-            if not turn.is_complete:
-                draft.limit(turn)
-            if turn.advance():
-                queue.add(turn)
+            wait = yield from cycle.block(turn)
+            for _ in range(1, turn.startable):
+                if not cycle.is_done_with(turn):
+                    yield from cycle.block(turn)  # a task of the same array
+            if cycle.is_done_with(turn):
+                draft.wait(turn, wait, *cycle.why_behind(turn, wait))
+                if cycle.is_over:
+                    break
+                yield
+                continue
+            turn.note(wait)
+        elif turn.first_blocked >= 0:
+            turn.note(TASK_LIMIT)
+        elif not turn.is_complete:
+            draft.limit(turn)
+        if turn.advance():
+            queue.add(turn)
+        elif turn.waits:
+            draft.wait(turn)
+        yield
+    for turn in queue.rest():
+        draft.wait(turn, cycle.why_beyond_depth(turn))
         yield
     return draft.plan()
 
@@ -72,119 +107,191 @@ def steps(snapshot: Snapshot) -> Generator[None, None, Plan]:
 class _Cycle:
     """What a pass knows by now: what is free, who is reserved for, which requests are known to be blocked."""
 
-    def __init__(self, snapshot: Snapshot, table: NodeTable) -> None:
-        self._settings = snapshot.settings
+    def __init__(self, snapshot: Snapshot, workspace: Workspace, queue: Queue, *, explain: bool) -> None:
+        self._settings = settings = snapshot.settings
         self._now = snapshot.now
-        self._table = table
-        self._filters = Filters(table.inventory)
-        self._strategies = Strategies(snapshot, table)
-        self._backfill = Backfill(table.inventory, snapshot.now, snapshot.running)
-        #: Partitions whose first blocked job has been met.
+        self._queue = queue
+        self._explains = explain
+        self._table = workspace.table
+        self._filters = workspace.filters
+        self._strategies = Strategies(snapshot, workspace.table)
+        self._capacity = Capacity(workspace.filters, workspace.table.free)
+        kind = ConservativeBackfill if settings.backfill == "conservative" else Backfill
+        self._openings = Openings(workspace.table.inventory, snapshot)
+        self._backfill = kind(snapshot, workspace.filters, self._capacity, workspace.timeline)
+        #: By `Candidate.head`: so many blocked jobs have been met, the head first.
+        self._blocked_in: dict[str, int] = {}
+        #: All that may come in `_blocked_in`.
         self._heads: set[str] = set()
         #: Without backfill: nodes on which nothing more starts.
-        self._closed = np.zeros(len(table.inventory), dtype=np.bool_)
+        self._closed: Mask | None = None
         #: Blocked requests looked at behind a head.
         self._looked_at = 0
         #: In a pass less and less is free: what is blocked stays so, and whatever takes as long or longer.
-        self._blocked: dict[RequestKey, tuple[float, Wait]] = {}
-        #: The room of the class in turn, and how many of the table's changes it has seen.
-        self._room: tuple[RequestClass, Room] | None = None
-        self._seen = 0
+        #: By `Turn.key`: since which end.
+        self._blocked: dict[tuple[int, int], tuple[float, Wait]] = {}
+        self._in_turn: Turn | None = None
+        self._rooms = Rooms(workspace.table.changes, len(workspace.table.inventory))
 
-    def misfit(self, jobs: RequestClass) -> Wait | None:
+    def turn(self, candidate: Candidate, priority: PriorityLine) -> Turn:
+        jobs = candidate.jobs
+        self._heads.add(candidate.head)
+        return Turn(candidate, priority, end_of(self._now, jobs.time_limit_s))
+
+    def tell_users_apart(self, turns: list[Turn]) -> None:
+        """Once all classes have been seen: what is true of one user's jobs may not be of another's."""
+        if self._openings.users_matter:
+            for turn in turns:
+                turn.key = (turn.candidate.number, turn.jobs.user_id)
+
+    def misfit(self, candidate: Candidate) -> Wait | None:
         """Why it cannot start whoever ends; such jobs hold nobody up."""
-        reason = self._filters.misfit(jobs)
+        jobs = candidate.jobs
+        closed = self._openings.misfit(jobs)
+        reason = candidate.misfit or closed
         if reason is None:
             return None
-        if reason not in _NODE_REASONS:
+        if not self._explains or reason not in _NODE_REASONS:
             return Wait(reason)
         total = self._table.inventory.total
         return Wait(reason, self._filters.rejected(jobs, total, self._room_in(jobs, [total])))
 
-    def find(self, jobs: RequestClass) -> list[Share] | None:
+    def find(self, turn: Turn) -> list[Share] | None:
         """Where one more job of the class can start without delaying a reservation; None: nowhere."""
-        if not self._is_in_turn(jobs) and (
-            self._is_closed(jobs) or self._is_beyond_depth(jobs) or self._known_wait(jobs) is not None
+        if turn.first_blocked >= 0:
+            return None
+        if self._in_turn is not turn and (
+            self._is_closed(turn) or self._is_beyond_depth(turn) or self._known_wait(turn) is not None
         ):
             return None
-        shares = choose(self._room_beside_reservations(jobs))
-        return self._table.settle(shares) if shares and jobs.request.gpu_share_milli else shares
+        if self._is_short(turn) or not self._openings.has_licenses(turn.jobs):
+            return None
+        shares = choose(self._room_beside_reservations(turn))
+        return self._table.settle(shares) if shares and turn.jobs.request.gpu_share_milli else shares
 
-    def started(self, jobs: RequestClass, shares: list[Share]) -> None:
-        self._backfill.started(shares, end_of(self._now, jobs.time_limit_s))
+    def started(self, turn: Turn, shares: list[Share]) -> None:
+        self._capacity.started(shares)
+        self._backfill.started(shares, turn.end)
+        self._openings.started(turn.jobs, shares)
 
-    def block(self, jobs: RequestClass) -> Generator[None, None, tuple[Wait, Wait]]:
-        """The wait of the class' next job and that of those behind it. Reserves for a partition's first."""
-        known = self._known_wait(jobs)
-        if known is not None:
-            return known, known
-        if self._is_beyond_depth(jobs):
-            wait = Wait(Reason.PRIORITY)
-            return wait, wait
-        wait = self._explain(jobs)
-        yield
-        partition = jobs.partition.name
-        self._blocked[key_of(jobs)] = (end_of(self._now, jobs.time_limit_s), wait)
-        if partition in self._heads:
-            self._looked_at += 1
-            return wait, wait
-        self._heads.add(partition)
+    def block(self, turn: Turn) -> Generator[None, None, Wait]:
+        """Why the next job of the class waits. Reserves for it where backfill says so."""
+        jobs = turn.jobs
+        wait = self._known_wait(turn)
+        if wait is None and self._is_beyond_depth(turn):
+            return _PRIORITY
+        is_new = wait is None
+        if wait is None:
+            lacking = self._openings.license_wait(jobs)
+            if lacking is not None:
+                return lacking
+            wait = self._why(turn)
+            self._blocked[turn.key] = (turn.end, wait)
+            yield
+        head = turn.candidate.head
+        position = self._blocked_in.get(head, 0)
+        self._blocked_in[head] = position + 1
+        if position:
+            self._looked_at += is_new
+        elif self._settings.backfill_order == "shortest":
+            yield from self._queue.turn_to_shortest_first(jobs.partition.name)
         if self._settings.backfill == "off":
-            self._closed |= self._filters.members(jobs.partition).mask
-            return wait, wait
+            mask = self._filters.members(jobs.partition).mask
+            self._closed = mask if self._closed is None else self._closed | mask
+            return wait
+        if position >= self._backfill.reservations_a_partition:
+            return wait
         reservation = yield from self._backfill.reserve(
-            partition, end_of(0.0, jobs.time_limit_s), self._table.free,
-            lambda counts: choose(self._room_in(jobs, [counts])),
+            jobs.partition, end_of(0.0, jobs.time_limit_s), turn.candidate.demand, self._table.free,
+            lambda counts, time: choose(self._room_in(jobs, counts, self._openings.allowed(jobs, time))),
+            self._openings.edges(), lambda times: self._openings.segments(jobs, times),
         )  # fmt: skip
-        return (wait if reservation is None else self._planned(wait, reservation)), wait
+        if reservation is None:
+            return wait
+        self._openings.planned(jobs, reservation.shares, reservation.time)
+        return self._planned(wait, reservation)
+
+    def is_done_with(self, turn: Turn) -> bool:
+        """Whether the jobs behind the blocked one need not be looked at: they ask for the same and get no
+        reservation of their own."""
+        blocked = self._blocked_in.get(turn.candidate.head, 0)
+        return blocked >= self._backfill.reservations_a_partition or self._is_beyond_depth(turn)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the classes that are left are all too far back, whatever their order."""
+        return self._looked_at >= self._settings.backfill_depth and len(self._blocked_in) == len(self._heads)
+
+    def why_beyond_depth(self, turn: Turn) -> Wait:
+        return self._known_wait(turn) or _PRIORITY
+
+    def why_behind(self, turn: Turn, wait: Wait) -> tuple[Wait, ...]:
+        """Why those behind the blocked job wait, where that differs."""
+        known = self._known_wait(turn)
+        return () if known is None or known is wait else (known,)
 
     def _planned(self, wait: Wait, reservation: Reservation) -> Wait:
         names = self._table.inventory.names
         start = reservation.time if np.isfinite(reservation.time) else 0.0
-        nodes = tuple(names[share.node] for share in reservation.shares)
+        nodes = tuple([names[share.node] for share in reservation.shares])
         return Wait(wait.reason, wait.rejected, start, nodes)
 
-    def _explain(self, jobs: RequestClass) -> Wait:
+    def _why(self, turn: Turn) -> Wait:
         """Resources: not even if it were first. Priority: it would fit, but others come before it."""
-        now = self._room_in(jobs, [self._table.free])
-        reason = Reason.RESOURCES if choose(now) is None else Reason.PRIORITY
-        beside = now if self._is_closed(jobs) else self._room_beside_reservations(jobs)
-        return Wait(reason, self._filters.rejected(jobs, self._table.free, beside))
+        jobs, free = turn.jobs, self._table.free
+        if not self._explains and self._capacity.now(jobs.partition).is_short_of(turn.candidate.demand):
+            return _RESOURCES
+        open_now = self._openings.allowed(jobs, self._now)
+        now = self._room_in(jobs, [free], open_now)
+        wait = _PRIORITY
+        if choose(now) is None:
+            wait = _RESOURCES
+            if open_now is not None and choose(alone := self._room_in(jobs, [free])) is not None:
+                wait = Wait(self._openings.reason(jobs, alone.tasks > 0))
+        if not self._explains:
+            return wait
+        beside = now if self._is_closed(turn) else self._room_beside_reservations(turn)
+        return Wait(wait.reason, self._filters.rejected(jobs, free, beside))
 
-    def _is_in_turn(self, jobs: RequestClass) -> bool:
-        return self._room is not None and self._room[0] is jobs
+    def _is_short(self, turn: Turn) -> bool:
+        """Without a look at the nodes: the partition has less free in all, now or when a head starts."""
+        partition, demand = turn.jobs.partition, turn.candidate.demand
+        if self._capacity.now(partition).is_short_of(demand):
+            return True
+        return self._backfill.is_short(partition, demand, turn.end)
 
-    def _known_wait(self, jobs: RequestClass) -> Wait | None:
-        end, wait = self._blocked.get(key_of(jobs), (0.0, None))
-        return wait if end_of(self._now, jobs.time_limit_s) >= end else None
+    def _known_wait(self, turn: Turn) -> Wait | None:
+        known = self._blocked.get(turn.key)
+        return known[1] if known is not None and turn.end >= known[0] else None
 
-    def _is_beyond_depth(self, jobs: RequestClass) -> bool:
-        return jobs.partition.name in self._heads and self._looked_at >= self._settings.backfill_depth
+    def _is_beyond_depth(self, turn: Turn) -> bool:
+        return self._looked_at >= self._settings.backfill_depth and turn.candidate.head in self._blocked_in
 
-    def _is_closed(self, jobs: RequestClass) -> bool:
-        if self._settings.backfill != "off" or not self._heads:
+    def _is_closed(self, turn: Turn) -> bool:
+        if self._closed is None:
             return False
-        return bool((self._closed & self._filters.members(jobs.partition).mask).any())
+        return bool((self._closed & self._filters.members(turn.jobs.partition).mask).any())
 
-    def _room_beside_reservations(self, jobs: RequestClass) -> Room:
-        """Kept while the same class is in turn: after a placement only its nodes are looked at again."""
-        changes = self._table.changes
-        if self._is_in_turn(jobs):
-            assert self._room is not None
-            room = self._room[1]
-            if self._seen < len(changes):
-                room.refresh(changes[self._seen :])
-        else:
-            reached = self._backfill.reached_by(end_of(self._now, jobs.time_limit_s))
-            room = self._room_in(jobs, [self._table.free, *reached])
-            self._room = (jobs, room)
-        self._seen = len(changes)
-        return room
+    def _room_beside_reservations(self, turn: Turn) -> Room:
+        """Kept for the classes that were in turn last: after a placement only its nodes are looked at."""
+        jobs = turn.jobs
+        self._in_turn = turn
+        reached = self._backfill.reached_by(turn.end)
+        open_now = self._openings.allowed(jobs, self._now)
+        # Reservations are only added, and what is free behind each is the same object throughout.
+        key: Hashable = (turn.candidate.number, tuple(map(id, reached)))
+        if open_now is not None:
+            key = (key, id(jobs), self._openings.version)
+        counts = [self._table.free, *reached]
+        return self._rooms.get(key, lambda: self._room_in(jobs, counts, open_now))
 
-    def _room_in(self, jobs: RequestClass, counts: list[Counts]) -> Room:
+    def _room_in(self, jobs: RequestClass, counts: list[Counts], open_nodes: Mask | None = None) -> Room:
+        """`open_nodes`: what reservations and other users leave at that time; None: all."""
         filters = self._filters
+        allowed = filters.allowed(jobs)
+        if open_nodes is not None:
+            allowed = allowed & open_nodes
         strategy = self._strategies.of(jobs)
         return Room(
-            self._table.inventory, jobs.request, filters.bounds(jobs), filters.allowed(jobs), counts,
-            strategy=strategy,
-        )  # fmt: skip
+            self._table.inventory, jobs.request, filters.bounds(jobs), allowed, counts, strategy=strategy
+        )

@@ -17,15 +17,16 @@ class Draft:
 
     def start(self, turn: Turn, allocation: tuple[NodeAllocation, ...]) -> None:
         self._placements.append(Placement(turn.job.job_id, turn.task_id, allocation))
-        turn.started += 1
+        turn.start()
 
     def limit(self, turn: Turn) -> None:
         """The rest of the next job waits for the limit of its array."""
         self._limited.append((turn.job, turn.priority))
 
-    def wait(self, turn: Turn, head: Wait, rest: Wait) -> None:
-        """`head` for the next job of the class, `rest` for those behind it."""
-        self._standings.append(Standing(turn.jobs, turn.priority, turn.position, head, rest))
+    def wait(self, turn: Turn, *why: Wait) -> None:
+        """`why` of the jobs from the next one on; the last of them of all behind as well."""
+        first = turn.position if turn.first_blocked < 0 else turn.first_blocked
+        self._standings.append(Standing(turn.jobs, turn.priority, first, (*turn.waits, *why)))
 
     def plan(self) -> Plan:
         return Plan(tuple(self._placements), tuple(self._standings), tuple(self._limited))

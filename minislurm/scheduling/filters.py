@@ -11,11 +11,13 @@ from minislurm.domain.configuration import Partition
 from minislurm.domain.ids import NodeName
 from minislurm.domain.resources import ResourceRequest
 from minislurm.domain.states import PartitionState, Reason
+from minislurm.scheduling.counted import could_be_met
 from minislurm.scheduling.domains import Indexes
 from minislurm.scheduling.features import parse
 from minislurm.scheduling.model import RequestClass
 from minislurm.scheduling.needs import (
     Bounds,
+    anywhere,
     bounds_of,
     cpus_on_node,
     gpus_on_node,
@@ -40,7 +42,8 @@ class Members:
 
     mask: Mask
     count: int
-    usable: int
+    #: Those that can be used.
+    nodes: Indexes
     poorest: tuple[int, int, int]
 
 
@@ -68,7 +71,7 @@ class Filters:
                     int(total.memory_mib[usable].min()),
                     int(gpus.min()),
                 )
-            found = Members(mask, int(mask.sum()), int(usable.sum()), poorest)
+            found = Members(mask, int(mask.sum()), np.flatnonzero(usable), poorest)
             self._members[partition.name] = found
         return found
 
@@ -110,11 +113,11 @@ class Filters:
         if (
             request.features or request.required_nodes or request.excluded_nodes or jobs.avoided_nodes
             or request.gpu_type or request.gpu_share_milli or request.gpu_memory_min_mib
-            or request.gpu_capability_min
+            or request.gpu_capability_min or request.limits_domains or request.tasks_follow_nodes
         ):  # fmt: skip
             return False
         bounds = bounds_of(request, jobs.partition)
-        nodes = min(bounds.nodes_max, members.usable)
+        nodes = min(bounds.nodes_max, len(members.nodes))
         if nodes < bounds.nodes_min or not nodes:
             return False
         tasks = -(-bounds.tasks // nodes)
@@ -135,6 +138,10 @@ class Filters:
         with_features = self._features(request.features)
         if int((members.mask & with_features).sum()) < bounds.nodes_min or not bounds.possible:
             return Reason.BAD_CONSTRAINTS
+        if request.features and not could_be_met(
+            self._inventory, members.mask & with_features, request.features, bounds.nodes_min
+        ):
+            return Reason.BAD_CONSTRAINTS
         required = self._mask(request.required_nodes)
         excluded = self._mask(request.excluded_nodes)
         if int((required & members.mask).sum()) < len(set(request.required_nodes)):
@@ -145,6 +152,8 @@ class Filters:
             return Reason.NODES_UNAVAILABLE
         configured = self._configured(jobs)
         if not self._could_hold(request, bounds, configured):
+            if request.limits_domains and self._could_hold(anywhere(request), bounds, configured):
+                return Reason.TOPOLOGY
             unbounded = Bounds(bounds.tasks, bounds.nodes_min, bounds.tasks, bounds.fewest)
             if not request.nodes_max and self._could_hold(request, unbounded, configured):
                 return Reason.PARTITION_NODE_LIMIT

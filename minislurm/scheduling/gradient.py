@@ -216,7 +216,7 @@ def typical_of(snapshot: Snapshot) -> tuple[TypicalRequest, ...]:
 
 def _of_class(jobs: RequestClass) -> TypicalRequest:
     request, bounds = jobs.request, bounds_of(jobs.request, jobs.partition)
-    tasks = -(-bounds.tasks // max(1, bounds.nodes_min))
+    tasks = -(-bounds.tasks_of(bounds.nodes_min) // max(1, bounds.nodes_min))
     gpus = max(gpus_on_node(request, tasks), -(-request.gpus_total // max(1, bounds.nodes_min)))
     milli = share_on_node(request, tasks)
     return TypicalRequest(

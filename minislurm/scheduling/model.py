@@ -6,11 +6,13 @@ as one more message, to be checked again against the state of that moment.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from minislurm.domain.configuration import Partition, SchedulerSection
 from minislurm.domain.ids import Bitmap, JobId, NodeName
+from minislurm.domain.reservation import LicenseCount
 from minislurm.domain.resources import NodeAllocation, ResourceRequest
 from minislurm.domain.states import Reason
 from minislurm.domain.topology import Topology
@@ -53,6 +55,28 @@ class RunningJob:
     job_id: JobId
     end_time: float
     allocation: tuple[NodeAllocation, ...]
+    user_id: int = 0
+    #: ``--exclusive=user``: nobody else's jobs may join it.
+    exclusive_user: bool = False
+    licenses: tuple[LicenseCount, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedNodes:
+    """A reservation. `windows`: its times from now on, (start, end), ascending; as many as are foreseen."""
+
+    name: str
+    windows: tuple[tuple[float, float], ...]
+    nodes: tuple[NodeName, ...]
+    users: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    maintenance: bool = False
+    #: Its jobs run on its nodes alone.
+    binds_nodes: bool = True
+    #: Its jobs run in its time alone.
+    binds_time: bool = True
+    #: Its jobs may run where another reservation holds nodes at the same time.
+    overrides: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +110,10 @@ class RequestClass:
     jobs: Sequence[QueuedJob] = ()
     #: Whatever the maker of the snapshot knows the class by.
     key: Hashable = None
+    #: Whose they are; 0 and "" where it does not matter.
+    user_id: int = 0
+    user_name: str = ""
+    account: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +126,9 @@ class Snapshot:
     settings: SchedulerSection
     #: Greatest `priority_job_factor` of all partitions; 0: of those that have queued jobs.
     job_factor_max: int = 0
+    reservations: tuple[ReservedNodes, ...] = ()
+    #: Free licenses by name.
+    licenses: Mapping[str, int] = field(default_factory=dict)
     #: What the placement strategy "fgd" expects to come; (): what runs and is queued.
     typical: tuple[TypicalRequest, ...] = ()
 
@@ -127,14 +158,19 @@ class Wait:
 TASK_LIMIT = Wait(Reason.ARRAY_TASK_LIMIT)
 
 
-@dataclass(frozen=True, slots=True)
-class PriorityLine:
-    """A class' priority as a function of age, at the time of the pass."""
+class AgeRule(NamedTuple):
+    """What waiting is worth at the time of the pass."""
 
     now: float
-    base: float
-    age_rate: float
+    rate: float
     max_age_s: float
+
+
+class PriorityLine(NamedTuple):
+    """A class' priority as a function of age. A tuple, because one is made for every class in every pass."""
+
+    age: AgeRule
+    base: float
     fixed: int | None = None
 
     def at(self, eligible_time: float) -> int:
@@ -143,25 +179,38 @@ class PriorityLine:
 
     def unbounded_at(self, eligible_time: float) -> int:
         """Before it is raised to at least 1, so that nice keeps its order below that."""
-        if self.fixed is not None:
-            return self.fixed
-        age_s = min(max(0.0, self.now - eligible_time), self.max_age_s)
-        return 1 + int(self.base + age_s * self.age_rate)
+        age, base, fixed = self
+        if fixed is not None:
+            return fixed
+        waited_s = age.now - eligible_time
+        if waited_s <= 0:
+            return 1 + int(base)
+        return 1 + int(base + (waited_s if waited_s < age.max_age_s else age.max_age_s) * age.rate)
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Why the jobs of a class wait: `head` for the one at `first`, `rest` for all behind it. Ten thousand
-    equal jobs have one between them."""
+    """Why the jobs of a class wait, from the one at `first` on: the last of `why` is true of all behind it as
+    well, so that ten thousand equal jobs have two between them."""
 
     jobs: RequestClass
     priority: PriorityLine
     first: int
-    head: Wait
-    rest: Wait
+    why: tuple[Wait, ...]
+
+    @property
+    def head(self) -> Wait:
+        return self.why[0]
+
+    def at(self, position: int) -> Wait:
+        """Of the job so many behind the first that waits."""
+        return self.why[min(position, len(self.why) - 1)]
 
     def wait_of(self, job_id: JobId) -> Wait:
-        return self.head if self.jobs.jobs[self.first].job_id == job_id else self.rest
+        for position in range(len(self.why) - 1):
+            if self.jobs.jobs[self.first + position].job_id == job_id:
+                return self.why[position]
+        return self.why[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +225,8 @@ class Plan:
         """For every queued job that does not start (or, of an array, not wholly). Made anew at each use."""
         waits = {job.job_id: TASK_LIMIT for job, _ in self.limited}
         for standing in self.standings:
-            for index, job in enumerate(standing.jobs.jobs[standing.first :]):
-                wait = standing.rest if index else standing.head
-                waits[job.job_id] = wait if job.slots > 0 else TASK_LIMIT
+            for position, job in enumerate(standing.jobs.jobs[standing.first :]):
+                waits[job.job_id] = standing.at(position) if job.slots > 0 else TASK_LIMIT
         return waits
 
     @property

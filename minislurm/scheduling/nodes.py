@@ -75,6 +75,18 @@ class Counts:
         elif any(share.gpus):
             self.gpus[:, share.node] -= share.gpus
 
+    def take_all(self, shares: Sequence[Share]) -> None:
+        """The same for several shares, none of them of the same node."""
+        if len(shares) < 4 or shares[0].milli:
+            for share in shares:
+                self.take(share)
+            return
+        nodes = np.array([share.node for share in shares])
+        self.cpus[nodes] -= np.array([share.cpus for share in shares])
+        self.memory_mib[nodes] -= np.array([share.memory_mib for share in shares])
+        if len(self.gpus):
+            self.gpus[:, nodes] -= np.array([share.gpus for share in shares]).T
+
 
 class Inventory:
     """What does not change during a pass. `index` is a node's position in every array."""
@@ -252,6 +264,26 @@ class NodeTable:
         table.turn = int(table.turns.max(initial=0))
         return table
 
+    def update(self, node: int, available: NodeAvailability) -> None:
+        """What is free on one node, read anew."""
+        self.cpu_bits[node] = int(available.cpus_free)
+        self.gpu_bits[node] = int(available.gpus_free)
+        self.free.cpus[node] = available.cpus_free.bit_count()
+        self.free.memory_mib[node] = available.memory_free_mib
+        if self.inventory.type_bits:
+            self.free.gpus[:, node] = self.inventory.gpus_by_row(node, available.gpus_free)
+        shared = self.free.shared[node]
+        shared[:] = 0
+        for gpu, milli in available.gpu_shares:
+            shared[gpu] = milli
+        self.jobs[node] = available.jobs
+        self.turns[node] = available.last_placed
+
+    def begin(self) -> None:
+        """A new pass: all that the last one changed has been read anew."""
+        self.changes.clear()
+        self.turn = int(self.turns.max(initial=0))
+
     def copy(self) -> NodeTable:
         table = NodeTable(self.inventory, self.free.copy(), self.cpu_bits.copy(), self.gpu_bits.copy())
         table.jobs[:], table.turns[:], table.turn = self.jobs, self.turns, self.turn
@@ -267,28 +299,36 @@ class NodeTable:
 
     def place(self, shares: Sequence[Share]) -> tuple[NodeAllocation, ...]:
         """Takes the lowest free CPUs of each share's node, and of its GPUs those that are closest."""
-        return tuple([self._place(share) for share in shares])
+        self.free.take_all(shares)
+        nodes = [share.node for share in shares]
+        self.changes += nodes
+        self.jobs[nodes] += 1
+        self.turns[nodes] = range(self.turn + 1, self.turn + len(nodes) + 1)
+        self.turn += len(nodes)
+        return tuple([self._place(*share) for share in shares])
 
-    def _place(self, share: Share) -> NodeAllocation:
-        node = share.node
-        cpus = _lowest(self.cpu_bits[node], share.cpus)
-        gpus = 1 << share.gpu if share.milli else self._whole_gpus(share)
-        self.cpu_bits[node] &= ~cpus
+    def _place(
+        self,
+        node: int,
+        tasks: int,
+        cpu_count: int,
+        memory_mib: int,
+        gpu_counts: tuple[int, ...],
+        milli: int,
+        gpu: int,
+    ) -> NodeAllocation:
+        cpus = _lowest(self.cpu_bits[node], cpu_count)
+        self.cpu_bits[node] ^= cpus
+        gpus = 1 << gpu if milli else self._whole_gpus(node, gpu_counts)
         self.gpu_bits[node] &= ~gpus
-        self.free.take(share)
-        self.jobs[node] += 1
-        self.turn += 1
-        self.turns[node] = self.turn
-        self.changes.append(node)
         return NodeAllocation(
-            self.inventory.names[node], Bitmap(cpus), share.memory_mib, Bitmap(gpus), share.tasks, share.milli
+            self.inventory.names[node], Bitmap(cpus), memory_mib, Bitmap(gpus), tasks, milli
         )
 
-    def _whole_gpus(self, share: Share) -> int:
+    def _whole_gpus(self, node: int, counts: tuple[int, ...]) -> int:
         """Those with the best links between them; where nobody knows the links, the lowest."""
-        node, gpus = share.node, 0
-        links = self.inventory.links.get(node)
-        for row, count in enumerate(share.gpus):
+        gpus, links = 0, self.inventory.links.get(node)
+        for row, count in enumerate(counts):
             if count:
                 free = self.gpu_bits[node] & self.inventory.type_bits[row][node]
                 gpus |= closest(links, free, count, gpus) if links is not None else _lowest(free, count)

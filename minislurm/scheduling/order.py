@@ -1,32 +1,54 @@
-"""Who is considered first: partition tier, then multifactor priority, then who was eligible first.
+"""Who is considered first: partition tier, then the order of the partition, then who was eligible first.
 
-The factors are those of Slurm's multifactor plugin, each between 0 and 1 and multiplied by its weight:
-age, job size, partition; minus nice. Fair share comes with accounts.
+Orders: ``multifactor`` is Slurm's priority: factors between 0 and 1 (age, job size, partition), each
+multiplied by its weight, minus nice; fair share comes with accounts. ``fifo`` takes jobs as they became
+eligible, ``sjf`` the shortest time limit first. A priority that an operator has set comes before all three.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Generator, Iterable, Iterator
+from math import inf
+from typing import TypeAlias
 
-from minislurm.scheduling.model import PriorityLine, QueuedJob, RequestClass, Snapshot
+from minislurm.scheduling.model import AgeRule, PriorityLine, QueuedJob, RequestClass, Snapshot, Wait
+from minislurm.scheduling.workspace import Candidate
 
-#: Tier and priority negated, eligible and submission time, job id: smallest first.
-SortKey = tuple[int, int, float, float, int]
+#: Tier and priority negated, rank in the partition's order, eligible and submission time, job id, which no
+#: two turns share: smallest first.
+Entry: TypeAlias = "tuple[int, int, float, float, float, int, Turn]"
+
+#: Entries sorted between two yields: about a millisecond.
+_PIECE = 1000
 
 
 class Ranking:
     """Computes priorities at the time of the snapshot."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, nodes: int, cpus: int) -> None:
+        """`nodes`, `cpus`: of the whole cluster."""
         settings = snapshot.settings
-        self._now = snapshot.now
         self._settings = settings
-        self._max_age_s = max(settings.priority_max_age_s, 1e-9)
-        self._age_rate = settings.priority_weight_age / self._max_age_s
-        self._nodes = max(1, len(snapshot.nodes))
-        self._cpus = max(1, sum(node.cpus for node in snapshot.nodes))
-        seen = max((c.partition.priority_job_factor for c in snapshot.classes), default=1)
-        self._job_factor_max = max(1, snapshot.job_factor_max, seen)
+        max_age_s = max(settings.priority_max_age_s, 1e-9)
+        self._age = AgeRule(snapshot.now, settings.priority_weight_age / max_age_s, max_age_s)
+        self._no_age = AgeRule(snapshot.now, 0.0, max_age_s)
+        self._nodes = max(1, nodes)
+        self._cpus = max(1, cpus)
+        seen = {c.partition.priority_job_factor for c in snapshot.classes}
+        self._job_factor_max = max(1, snapshot.job_factor_max, *seen)
+        #: What `Candidate.base` depends on besides the class and the cluster.
+        self._signature = (settings, self._job_factor_max)
+
+    def line(self, candidate: Candidate) -> PriorityLine:
+        jobs = candidate.jobs
+        if order_of(jobs, self._settings.order) != "multifactor":
+            return PriorityLine(self._no_age, -jobs.nice, jobs.fixed_priority)
+        if candidate.ranking is not self._signature:
+            if candidate.ranking != self._signature:
+                candidate.base = self._without_age(jobs)
+            candidate.ranking = self._signature
+        return PriorityLine(self._age, candidate.base, jobs.fixed_priority)
 
     def _without_age(self, jobs: RequestClass) -> float:
         """The part of the priority that all jobs of the class share."""
@@ -43,33 +65,41 @@ class Ranking:
         size = (min(1.0, request.nodes_min / self._nodes) + min(1.0, cpus / self._cpus)) / 2
         return 1.0 - size if self._settings.priority_favor_small else size
 
-    def line(self, jobs: RequestClass) -> PriorityLine:
-        return PriorityLine(
-            self._now, self._without_age(jobs), self._age_rate, self._max_age_s, jobs.fixed_priority
-        )
+
+def order_of(jobs: RequestClass, default: str) -> str:
+    return jobs.partition.order or default
 
 
 class Turn:
-    """A class's place in the queue: which of its jobs is next, and how much of that one has started."""
+    """A class's place in the queue: which of its jobs is next, and how much of that one has started.
 
-    __slots__ = ("jobs", "position", "priority", "started")
+    `end`: when a job of the class that starts now ends at the latest. `key`: what is true of one blocked turn
+    is true of all with the same key that take as long or longer.
+    """
 
-    def __init__(self, jobs: RequestClass, priority: PriorityLine) -> None:
-        self.jobs = jobs
+    __slots__ = (
+        "candidate", "end", "first_blocked", "job", "jobs", "key", "position", "priority", "startable",
+        "started", "waits",
+    )  # fmt: skip
+
+    def __init__(self, candidate: Candidate, priority: PriorityLine, end: float) -> None:
+        self.candidate = candidate
+        self.jobs = candidate.jobs
         self.priority = priority
+        self.end = end
+        self.key = (candidate.number, 0)
         self.position = 0
-        #: Tasks of the next job that start in this pass.
+        #: Where the first job stands that cannot start; -1: all could so far. Those behind ask for the same.
+        self.first_blocked = -1
+        #: Why each job from there on waits.
+        self.waits: list[Wait] = []
+        self._turn_to(self.jobs.jobs[0])
+
+    def _turn_to(self, job: QueuedJob) -> None:
+        self.job = job
+        #: Tasks of the job that start in this pass, and how many more of them may under its array's limit.
         self.started = 0
-
-    @property
-    def job(self) -> QueuedJob:
-        return self.jobs.jobs[self.position]
-
-    @property
-    def startable(self) -> int:
-        """So many more tasks of the next job may start under its array's limit."""
-        job = self.job
-        return min(job.slots, len(job.tasks) or 1) - self.started
+        self.startable = min(job.slots, len(job.tasks)) if job.tasks else job.slots
 
     @property
     def task_id(self) -> int | None:
@@ -80,32 +110,90 @@ class Turn:
     def is_complete(self) -> bool:
         return self.started >= (len(self.job.tasks) or 1)
 
+    def start(self) -> None:
+        self.started += 1
+        self.startable -= 1
+
+    def note(self, wait: Wait) -> None:
+        """Why the next job waits; those behind it may have another reason."""
+        if self.first_blocked < 0:
+            self.first_blocked = self.position
+        self.waits.append(wait)
+
     def advance(self) -> bool:
         """To the next job; False if there is none."""
         self.position += 1
-        self.started = 0
-        return self.position < len(self.jobs.jobs)
+        if self.position == len(self.jobs.jobs):
+            return False
+        self._turn_to(self.jobs.jobs[self.position])
+        return True
 
 
 class Queue:
-    """Merges the classes by the next job of each. Within a class the order is that of its jobs."""
+    """Merges the classes by the next job of each. Within a class the order is that of its jobs.
 
-    def __init__(self) -> None:
-        self._heap: list[tuple[SortKey, int, Turn]] = []
-        self._pushed = 0
+    Most classes are never taken out again once they are in, so they are sorted in pieces and merged as far
+    as anybody asks; a heap holds those that come back for their next job.
+    """
+
+    def __init__(self, order: str) -> None:
+        self._order = order
+        self._sorted: Iterator[Entry] = iter(())
+        self._first: Entry | None = None
+        self._heap: list[Entry] = []
+        #: Partitions whose jobs are taken shortest first, whatever their order.
+        self._shortest_first: set[str] = set()
+
+    def load(self, turns: Iterable[Turn]) -> Generator[None, None, None]:
+        """The classes as the pass finds them. Yields between units of work."""
+        pieces: list[list[Entry]] = []
+        piece: list[Entry] = []
+        for turn in turns:
+            piece.append(self._entry(turn))
+            if len(piece) == _PIECE:
+                piece.sort()
+                pieces.append(piece)
+                piece = []
+                yield
+        piece.sort()
+        self._sorted = heapq.merge(*pieces, piece) if pieces else iter(piece)
+        self._first = next(self._sorted, None)
 
     def add(self, turn: Turn) -> None:
         heapq.heappush(self._heap, self._entry(turn))
 
     def pop(self) -> Turn | None:
-        return heapq.heappop(self._heap)[2] if self._heap else None
+        if self._heap and (self._first is None or self._heap[0] < self._first):
+            return heapq.heappop(self._heap)[-1]
+        if self._first is None:
+            return None
+        turn = self._first[-1]
+        self._first = next(self._sorted, None)
+        return turn
 
-    def _entry(self, turn: Turn) -> tuple[SortKey, int, Turn]:
-        job = turn.job
-        priority = turn.priority.unbounded_at(job.eligible_time)
-        key = (
-            -turn.jobs.partition.priority_tier, -priority, job.eligible_time, job.submit_time, job.job_id,
+    def rest(self) -> Iterator[Turn]:
+        """All that are left, in no order."""
+        if self._first is not None:
+            yield self._first[-1]
+        for entry in self._sorted:
+            yield entry[-1]
+        for entry in self._heap:
+            yield entry[-1]
+        self._first, self._heap = None, []
+
+    def turn_to_shortest_first(self, partition: str) -> Generator[None, None, None]:
+        """From now on: behind a head, the shorter a job, the likelier it fits before the shadow time."""
+        self._shortest_first.add(partition)
+        yield from self.load(list(self.rest()))
+
+    def _entry(self, turn: Turn) -> Entry:
+        jobs, job = turn.jobs, turn.job
+        partition = jobs.partition
+        priority, rank = turn.priority.unbounded_at(job.eligible_time), 0.0
+        if partition.name in self._shortest_first:
+            priority, rank = 0, jobs.time_limit_s or inf
+        elif (partition.order or self._order) == "sjf":
+            rank = jobs.time_limit_s or inf
+        return (
+            -partition.priority_tier, -priority, rank, job.eligible_time, job.submit_time, job.job_id, turn
         )  # fmt: skip
-        # The running number keeps turns, which have no order, from being compared.
-        self._pushed += 1
-        return key, self._pushed, turn

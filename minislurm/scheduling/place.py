@@ -6,118 +6,250 @@ are dealt in blocks, as Slurm does: fill the first node, but leave every further
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import replace
+from itertools import repeat
 
 import numpy as np
-from numpy.typing import NDArray
 
-from minislurm.scheduling.domains import Indexes, leaves_for
+from minislurm.scheduling.counted import choose_counted, passing
+from minislurm.scheduling.domains import Indexes, Scope, leaves_for
+from minislurm.scheduling.features import Constraint, constraint_of
+from minislurm.scheduling.leaves import NEVER, RoomByLeaf
 from minislurm.scheduling.needs import cpus_on_node, gpus_on_node, memory_on_node, share_on_node
-from minislurm.scheduling.nodes import Share
-from minislurm.scheduling.room import NEVER, Room
+from minislurm.scheduling.nodes import Mask, Share
+from minislurm.scheduling.room import Room
+from minislurm.scheduling.uneven import amounts_of, is_enough, largest
+
+_NONE = np.zeros(0, dtype=np.int64)
 
 
 def choose(room: Room) -> list[Share] | None:
     """The gang's shares, neighbours next to each other; None: it does not fit now."""
-    bounds = room.bounds
-    if not bounds.possible:
+    if not room.bounds.possible:
         return None
+    if room.by_leaf.is_new and np.count_nonzero(room.tasks) < room.bounds.nodes_min:
+        return None
+    for scope in _scopes(room):
+        nodes = _choose_in(scope, room)
+        if nodes is not None:
+            leaves = room.inventory.layout.leaf_of_node[nodes]
+            return _shares(room, nodes[np.lexsort((nodes, leaves))].tolist())
+    return None
+
+
+def _scopes(room: Room) -> Iterator[Scope]:
+    """Where to look: first where the request would like to be."""
+    request, layout = room.request, room.inventory.layout
+    scopes = []
+    if request.topology_level in layout.within:
+        scopes.append(layout.within[request.topology_level])
+    if not request.topology_level or not request.topology_required:
+        scopes.append(layout.everywhere)
+    for scope in scopes:
+        yield replace(scope, leaves_max=request.switches) if request.switches else scope
+
+
+def _choose_in(scope: Scope, room: Room) -> Indexes | None:
+    if scope.leaves is not None:
+        room = _narrowed(room, scope.leaves[room.inventory.layout.leaf_of_node])
+    if not room.request.features:
+        return _nodes(scope, room)
+    constraint = constraint_of(room.request.features)
+    if not constraint.alternatives:
+        return _nodes(scope, room, constraint)
+    found = []
+    for test in constraint.alternatives:
+        nodes = _nodes(scope, _narrowed(room, passing(room.inventory, test)), constraint)
+        if nodes is not None:
+            found.append(nodes)
+    leaf_of_node = room.inventory.layout.leaf_of_node
+    return min(found, key=lambda nodes: len(np.unique(leaf_of_node[nodes])), default=None)
+
+
+def _narrowed(room: Room, mask: Mask) -> Room:
+    """The same room without the nodes outside of `mask`."""
+    narrowed = copy(room)
+    narrowed.tasks = np.where(mask, room.tasks, 0)
+    narrowed.by_leaf = RoomByLeaf(narrowed)
+    return narrowed
+
+
+def _nodes(scope: Scope, room: Room, constraint: Constraint | None = None) -> Indexes | None:
+    bounds, request = room.bounds, room.request
+    if constraint is not None and constraint.counts:
+        groups = [(passing(room.inventory, test), count) for test, count in constraint.counts]
+        nodes = choose_counted(scope, room, groups)
+    elif request.required_nodes and len(request.required_nodes) < bounds.nodes_max:
+        nodes = _with_required(scope, room)
+    elif request.segment:
+        nodes = _in_segments(scope, room)
+    elif request.spread:
+        nodes = _spread(scope, room)
+    else:
+        return _close_together(scope, room)
+    if nodes is None or not scope.holds(room.inventory.layout.leaf_of_node[nodes]):
+        return None
+    return nodes
+
+
+def _close_together(scope: Scope, room: Room) -> Indexes | None:
+    bounds = room.bounds
     if bounds.nodes_min == 1 and (bounds.nodes_max == 1 or bounds.fewest):
         node = _one_node(room)
         if node is not None:
-            return _shares(room, [node])
+            return np.array([node], dtype=np.int64)
         if bounds.nodes_max == 1:
             return None
-    eligible = np.flatnonzero(room.tasks > 0)
-    if len(eligible) < bounds.nodes_min or not _is_enough(room, eligible):
-        return None
-    if len(room.request.required_nodes) < bounds.nodes_max and room.request.required_nodes:
-        nodes = _with_required(room, eligible)
-    elif bounds.fewest:
-        nodes = _fewest_nodes(room, eligible)
-    else:
-        nodes = _most_nodes(room, eligible)
-    if nodes is None:
-        return None
-    leaves = room.inventory.layout.leaf_of_node[nodes]
-    return _shares(room, nodes[np.lexsort((nodes, leaves))].tolist())
+    return _fewest_nodes(scope, room) if bounds.fewest else _most_nodes(scope, room)
 
 
 def _one_node(room: Room) -> int | None:
     """The best node that takes all tasks; of equals one in the leaf that has least room besides."""
-    score = room.scores_alone()
-    for name in room.request.required_nodes:
-        only = np.full_like(score, NEVER)
-        only[room.inventory.index[name]] = score[room.inventory.index[name]]
-        score = only
-    best = int(score.argmin())
-    if score[best] == NEVER:
+    layout, by_leaf = room.inventory.layout, room.by_leaf
+    if room.request.required_nodes:
+        (node,) = {room.inventory.index[name] for name in room.request.required_nodes}
+        return node if by_leaf.cost.by_node[node] < NEVER else None
+    cost = by_leaf.cost
+    leaf = int(cost.by_leaf.argmin())
+    best = cost.by_leaf[leaf]
+    if best == NEVER:
         return None
-    if room.inventory.layout.leaf_count > 1 and not room.request.required_nodes:
-        equals = np.flatnonzero(score == score[best])
+    if layout.leaf_count > 1:
+        equals = np.flatnonzero(cost.by_leaf == best)
         if len(equals) > 1:
-            leaves = room.inventory.layout.leaf_of_node[equals]
-            best = int(equals[np.argmin(room.leaves_alone()[leaves])])
+            leaf = int(equals[by_leaf.whole.by_leaf[equals].argmin()])
+    nodes = layout.nodes_of_leaf[leaf]
+    return int(nodes[cost.by_node[nodes].argmin()])
+
+
+def _most_nodes(scope: Scope, room: Room) -> Indexes | None:
+    """As many nodes as are asked for or there are: fewer never hold more, so only that number is tried."""
+    bounds, even = room.bounds, room.by_leaf.even
+    chosen = leaves_for(scope, even.by_leaf, bounds.nodes_max)
+    if chosen is not None:
+        nodes = _best_of(room, chosen, even.by_node, bounds.nodes_max)
+        return _on_fewer_leaves(scope, room, nodes, len(chosen[0])) if chosen[0] else nodes
+    eligible = np.flatnonzero(room.tasks > 0)
+    count = min(bounds.nodes_max, scope.largest(_by_leaf(room, eligible)))
+    if count < bounds.nodes_min or not is_enough(room, eligible):
+        return None
+    takes = room.tasks >= -(-bounds.tasks_of(count) // count)
+    if room.gpus is not None:
+        takes &= room.gpus >= -(-room.request.gpus_total // count)
+    chosen = leaves_for(scope, _by_leaf(room, np.flatnonzero(takes)), count)
+    if chosen is not None:
+        return _best_of(room, chosen, takes, count)
+    return largest(scope, room, eligible, count)
+
+
+def _on_fewer_leaves(scope: Scope, room: Room, nodes: Indexes, whole: int) -> Indexes:
+    """Unequal parts, where nodes that share evenly lie on more leaves than they would have to."""
+    if room.gpus is None and room.bounds.tasks_of(len(nodes)) == len(nodes):
+        return nodes
+    eligible = np.flatnonzero(room.tasks > 0)
+    least = leaves_for(scope, _by_leaf(room, eligible), len(nodes))
+    if least is None or len(least[0]) >= whole:
+        return nodes
+    others = largest(scope, room, eligible, len(nodes))
+    leaf_of_node = room.inventory.layout.leaf_of_node
+    if others is None or len(np.unique(leaf_of_node[others])) > whole:
+        return nodes
+    return others
+
+
+def _best_of(room: Room, chosen: tuple[list[int], int], takes: Indexes | Mask, count: int) -> Indexes:
+    """All nodes of the whole leaves, and the best of the last one, up to `count`. `takes`: by node."""
+    nodes_of_leaf = room.inventory.layout.nodes_of_leaf
+    last = nodes_of_leaf[chosen[1]]
+    last = last[takes[last] > 0]
+    if chosen[0]:
+        whole = np.concatenate([nodes_of_leaf[leaf] for leaf in chosen[0]])
+        whole = whole[takes[whole] > 0]
+        return np.concatenate((whole, _best(room, last, count - len(whole))))
+    return _best(room, last, count)
+
+
+def _best(room: Room, nodes: Indexes, count: int) -> Indexes:
+    if len(nodes) == count:
+        return nodes
+    best: Indexes = nodes[np.lexsort((nodes, room.score[nodes]))][:count]
     return best
 
 
-def _most_nodes(room: Room, eligible: Indexes) -> Indexes | None:
-    """As many nodes as are asked for or there are: fewer never hold more, so only that number is tried."""
-    count = min(room.bounds.nodes_max, len(eligible))
-    even = eligible[room.tasks[eligible] >= -(-room.bounds.tasks // count)]
-    if room.gpus is not None:
-        even = even[room.gpus[even] >= -(-room.request.gpus_total // count)]
-    if len(even) < count:
-        return _largest(room, eligible, count)
-    sums = _by_leaf(room, even, np.ones(len(even)))
-    chosen = leaves_for(room.inventory.layout, sums, count)
-    assert chosen is not None
-    whole, last = _nodes_of(room, even, chosen)
-    rest = last[np.lexsort((last, room.score[last]))][: count - len(whole)]
-    return np.concatenate((whole, rest))
-
-
-def _largest(room: Room, eligible: Indexes, count: int) -> Indexes | None:
-    """Nodes that hold unequal parts: in the lowest domain where the `count` largest are enough."""
-    layout = room.inventory.layout
-    for domain_of_leaf in layout.levels:
-        domains = domain_of_leaf[layout.leaf_of_node[eligible]]
-        sizes = np.bincount(domains)
-        for domain in np.argsort(sizes, kind="stable").tolist():
-            if sizes[domain] < count:
-                continue
-            members = eligible[domains == domain]
-            amounts = _amounts(room)
-            for amount, other in zip(amounts, reversed(amounts), strict=True):
-                keys = (room.score[members], -other[members], -amount[members])
-                nodes: Indexes = members[np.lexsort(keys)][:count]
-                if _is_enough(room, nodes):
-                    return nodes
+def _in_segments(scope: Scope, room: Room) -> Indexes | None:
+    """Every `segment` nodes share a leaf. Where not all nodes can take an even part, any that take one."""
+    size, count = room.request.segment, room.bounds.nodes_max
+    for takes in (room.by_leaf.even.by_node > 0, room.tasks > 0):
+        segments = _by_leaf(room, np.flatnonzero(takes)) // size
+        chosen = leaves_for(scope, segments, count // size)
+        if chosen is None:
+            continue
+        nodes = []
+        left = count
+        for leaf in (*chosen[0], chosen[1]):
+            here = room.inventory.layout.nodes_of_leaf[leaf]
+            here = here[takes[here]]
+            part = min(left, int(segments[leaf]) * size)
+            nodes.append(here[np.lexsort((here, room.score[here], -room.tasks[here]))][:part])
+            left -= part
+        if is_enough(room, np.concatenate(nodes)):
+            return np.concatenate(nodes)
     return None
 
 
-def _fewest_nodes(room: Room, eligible: Indexes) -> Indexes | None:
-    """The largest nodes of the fewest leaves; at the end the best fit for the rest."""
-    layout = room.inventory.layout
-    amount, need = _amounts(room)[0], float(room.request.gpus_total or room.bounds.tasks)
-    sums = _by_leaf(room, eligible, amount[eligible].astype(np.float64))
-    chosen = leaves_for(layout, sums, need)
-    if chosen is not None:
-        whole, last = _nodes_of(room, eligible, chosen)
-        rest = _largest_until(room, last, amount, int(need - amount[whole].sum()))
-        nodes = np.concatenate((whole, rest))
-        if room.bounds.nodes_min <= len(nodes) <= room.bounds.nodes_max and _is_enough(room, nodes):
+def _spread(scope: Scope, room: Room) -> Indexes | None:
+    """One node of each leaf, then a second one …, in each the roomiest first."""
+    eligible = np.flatnonzero(room.tasks > 0)
+    leaves = room.inventory.layout.leaf_of_node[eligible]
+    count = min(room.bounds.nodes_max, scope.largest(_by_leaf(room, eligible)))
+    if count < room.bounds.nodes_min or not count:
+        return None
+    domains = scope.levels[-1][leaves]
+    for domain in np.argsort(-np.bincount(domains), kind="stable").tolist():
+        here = eligible[domains == domain]
+        if len(here) < count:
+            break
+        by_leaf = here[np.lexsort((here, -room.tasks[here], room.inventory.layout.leaf_of_node[here]))]
+        of_leaf = room.inventory.layout.leaf_of_node[by_leaf]
+        turn = np.arange(len(by_leaf)) - np.searchsorted(of_leaf, of_leaf)
+        nodes: Indexes = by_leaf[np.lexsort((by_leaf, of_leaf, turn))][:count]
+        if is_enough(room, nodes):
             return nodes
-    return _fewest_of_the_largest(room, eligible)
+    return largest(scope, room, eligible, count)
 
 
-def _fewest_of_the_largest(room: Room, eligible: Indexes) -> Indexes | None:
+def _fewest_nodes(scope: Scope, room: Room) -> Indexes | None:
+    """The largest nodes of the fewest leaves; at the end the best fit for the rest."""
+    sums, need = room.by_leaf.amount, room.request.gpus_total or room.bounds.tasks
+    if sums.total < need:
+        return None
+    amount = sums.by_node
+    chosen = leaves_for(scope, sums.by_leaf, need)
+    if chosen is not None:
+        nodes_of_leaf = room.inventory.layout.nodes_of_leaf
+        whole = np.concatenate([nodes_of_leaf[leaf] for leaf in (*chosen[0], chosen[1])][:-1] or [_NONE])
+        whole = whole[amount[whole] > 0]
+        last = nodes_of_leaf[chosen[1]]
+        rest = _largest_until(room, last[amount[last] > 0], amount, need - int(amount[whole].sum()))
+        nodes = np.concatenate((whole, rest))
+        if room.bounds.nodes_min <= len(nodes) <= room.bounds.nodes_max and is_enough(room, nodes):
+            return nodes
+    return _fewest_of_the_largest(scope, room)
+
+
+def _fewest_of_the_largest(scope: Scope, room: Room) -> Indexes | None:
     """Rare: a bound on the number of nodes, or tasks and GPUs that are short on different nodes."""
-    least, most = room.bounds.nodes_min, min(room.bounds.nodes_max, len(eligible))
-    best = _largest(room, eligible, most)
+    eligible = np.flatnonzero(room.tasks > 0)
+    least = room.bounds.nodes_min
+    most = min(room.bounds.nodes_max, scope.largest(_by_leaf(room, eligible)))
+    if most < least or not is_enough(room, eligible):
+        return None
+    best = largest(scope, room, eligible, most)
     while best is not None and least < len(best):
         middle = (least + len(best)) // 2
-        found = _largest(room, eligible, middle)
+        found = largest(scope, room, eligible, middle)
         if found is None:
             least = middle + 1
         else:
@@ -126,7 +258,9 @@ def _fewest_of_the_largest(room: Room, eligible: Indexes) -> Indexes | None:
 
 
 def _largest_until(room: Room, nodes: Indexes, amount: Indexes, need: int) -> Indexes:
-    ranked = nodes[np.lexsort((nodes, room.score[nodes], -amount[nodes]))]
+    if len(nodes) == 1:
+        return nodes
+    ranked: Indexes = nodes[np.lexsort((nodes, room.score[nodes], -amount[nodes]))]
     # Enough for the rest: of these the smallest, and of equals the best score, goes last.
     reached = int(np.searchsorted(np.cumsum(amount[ranked]), need))
     before = ranked[:reached]
@@ -136,59 +270,76 @@ def _largest_until(room: Room, nodes: Indexes, amount: Indexes, need: int) -> In
     return np.concatenate((before, last))
 
 
-def _with_required(room: Room, eligible: Indexes) -> Indexes | None:
+def _with_required(scope: Scope, room: Room) -> Indexes | None:
     """The required nodes, and as many others as needed, those in the same leaves first."""
     required = np.array([room.inventory.index[name] for name in room.request.required_nodes], dtype=np.int64)
     if not (room.tasks[required] > 0).all():
         return None
     leaf_of_node = room.inventory.layout.leaf_of_node
+    domain_of_node = scope.levels[-1][leaf_of_node]
+    eligible = np.flatnonzero((room.tasks > 0) & (domain_of_node == domain_of_node[required[0]]))
+    if len(eligible) < room.bounds.nodes_min:
+        return None
     others = np.setdiff1d(eligible, required)
     far = ~np.isin(leaf_of_node[others], leaf_of_node[required])
     near_first = others[np.lexsort((others, room.score[others], leaf_of_node[others], far))]
     most = min(room.bounds.nodes_max, len(eligible)) - len(required)
     least = room.bounds.nodes_min - len(required)
     for count in range(least, most + 1) if room.bounds.fewest else (most,):
-        for order in (near_first, *(others[np.argsort(-a[others], kind="stable")] for a in _amounts(room))):
+        for order in (near_first, *(others[np.argsort(-a[others], kind="stable")] for a in amounts_of(room))):
             nodes = np.concatenate((required, order[:count]))
-            if _is_enough(room, nodes):
+            if is_enough(room, nodes):
                 return nodes
     return None
 
 
-def _by_leaf(room: Room, nodes: Indexes, amounts: NDArray[np.float64]) -> NDArray[np.float64]:
+def _by_leaf(room: Room, nodes: Indexes) -> Indexes:
+    """How many of these nodes each leaf has."""
     layout = room.inventory.layout
-    sums = np.bincount(layout.leaf_of_node[nodes], weights=amounts, minlength=layout.leaf_count)
-    return sums.astype(np.float64)
-
-
-def _nodes_of(room: Room, nodes: Indexes, chosen: tuple[list[int], int]) -> tuple[Indexes, Indexes]:
-    leaves, last = room.inventory.layout.leaf_of_node[nodes], chosen[1]
-    return nodes[np.isin(leaves, chosen[0])], nodes[leaves == last]
-
-
-def _amounts(room: Room) -> list[NDArray[np.int64]]:
-    """What the request is short of, the scarcer first."""
-    return [room.tasks] if room.gpus is None else [np.where(room.tasks > 0, room.gpus, 0), room.tasks]
-
-
-def _is_enough(room: Room, nodes: Indexes) -> bool:
-    if int(room.tasks[nodes].sum()) < room.bounds.tasks:
-        return False
-    return room.gpus is None or int(room.gpus[nodes].sum()) >= room.request.gpus_total
+    return np.bincount(layout.leaf_of_node[nodes], minlength=layout.leaf_count)
 
 
 def _shares(room: Room, nodes: Sequence[int]) -> list[Share]:
-    tasks = _deal_tasks(room, nodes)
+    tasks = _deal_evenly(room, nodes) if room.request.spread else _deal_tasks(room, nodes)
+    is_whole = not room.request.gpu_share_milli
+    if room.gpus is None and is_whole and len(nodes) > 2 and tasks[0] == tasks[-1] and len(set(tasks)) == 1:
+        return _equal_shares(room, nodes, tasks[0])
     gpus = _deal_gpus(room, nodes, tasks)
     return [_share(room, *part) for part in zip(nodes, tasks, gpus, strict=True)]
 
 
+def _equal_shares(room: Room, nodes: Sequence[int], tasks: int) -> list[Share]:
+    """The common case, where only the GPUs' types may differ from node to node."""
+    gpus = gpus_on_node(room.request, tasks)
+    first = _share(room, nodes[0], tasks, gpus)
+    one_type = room.request.gpu_type and "|" not in room.request.gpu_type
+    if room.request.exclusive or (gpus and not one_type and len(first.gpus) > 1):
+        return [first, *(_share(room, node, tasks, gpus) for node in nodes[1:])]
+    return list(map(Share, nodes, *map(repeat, first[1:])))
+
+
 def _deal_tasks(room: Room, nodes: Sequence[int]) -> list[int]:
-    left, dealt = room.bounds.tasks, []
-    for after, node in zip(range(len(nodes) - 1, -1, -1), nodes, strict=True):
-        count = min(int(room.tasks[node]), left - after)
+    left, dealt = room.bounds.tasks_of(len(nodes)), []
+    if left == len(nodes):
+        return [1] * left
+    most = room.tasks[nodes].tolist()
+    for after, limit in zip(range(len(nodes) - 1, -1, -1), most, strict=True):
+        count = min(limit, left - after)
         dealt.append(count)
         left -= count
+    assert not left, "the nodes hold fewer tasks than their room says"
+    return dealt
+
+
+def _deal_evenly(room: Room, nodes: Sequence[int]) -> list[int]:
+    """As evenly as the nodes allow: where the smaller ones are full, the others share the rest."""
+    left, dealt = room.bounds.tasks_of(len(nodes)), [0] * len(nodes)
+    most = room.tasks[nodes].tolist()
+    for open_nodes, k in zip(
+        range(len(nodes), 0, -1), sorted(range(len(nodes)), key=lambda k: (most[k], -k)), strict=True
+    ):
+        dealt[k] = min(most[k], left // open_nodes)
+        left -= dealt[k]
     assert not left, "the nodes hold fewer tasks than their room says"
     return dealt
 

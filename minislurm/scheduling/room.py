@@ -8,13 +8,12 @@ import numpy as np
 
 from minislurm.domain.resources import ResourceRequest
 from minislurm.scheduling.domains import Indexes
+from minislurm.scheduling.leaves import RoomByLeaf
 from minislurm.scheduling.needs import Bounds, share_on_node, wants_gpus
 from minislurm.scheduling.nodes import WHOLE, Counts, Inventory, Mask
 from minislurm.scheduling.strategies import BINPACK, Strategy, Where
 
 _EVERYWHERE = slice(None)
-#: The score of a node that does not do.
-NEVER = 1 << 62
 _SMALL = 256
 
 
@@ -28,8 +27,8 @@ class Room:
     """
 
     __slots__ = (
-        "_allowed", "_alone", "_leaves", "_row", "_rows", "_strategy", "bounds", "counts", "free", "gpus",
-        "inventory", "request", "score", "tasks",
+        "_allowed", "_row", "_rows", "_strategy", "bounds", "by_leaf", "counts", "free", "gpus", "inventory",
+        "request", "score", "tasks",
     )  # fmt: skip
 
     def __init__(
@@ -47,8 +46,6 @@ class Room:
         self.bounds = bounds
         self._allowed = allowed
         self.counts = counts
-        self._alone: Indexes | None = None
-        self._leaves: Indexes | None = None
         self._strategy = strategy
         #: The row of the wanted GPU type; -1: of any type; -2: no node has that type; -3: see `_rows`.
         self._row = inventory.rows.get(request.gpu_type, -2) if request.gpu_type else -1
@@ -61,26 +58,7 @@ class Room:
         self.free = counts[0] if len(counts) == 1 else _least(counts)
         self.tasks, self.gpus = self._evaluate(_EVERYWHERE)
         self.score = strategy.scores(self, _EVERYWHERE)
-
-    def scores_alone(self) -> Indexes:
-        """The score of each node that takes all tasks by itself; NEVER for the others."""
-        if self._alone is None:
-            self._alone = self._evaluate_alone(_EVERYWHERE)
-        return self._alone
-
-    def leaves_alone(self) -> Indexes:
-        """Of how many nodes of each leaf that holds."""
-        if self._leaves is None:
-            fits = self.scores_alone() < NEVER
-            self._leaves = np.bincount(self.inventory.layout.leaf_of_node[fits])
-        return self._leaves
-
-    def _evaluate_alone(self, where: Where) -> Indexes:
-        fits = self.tasks[where] >= self.bounds.tasks
-        if self.gpus is not None:
-            fits &= self.gpus[where] >= self.request.gpus_total
-        alone: Indexes = np.where(fits, self.score[where], NEVER)
-        return alone
+        self.by_leaf = RoomByLeaf(self)
 
     def refresh(self, changed: Sequence[int]) -> None:
         """After placements on these nodes."""
@@ -90,9 +68,9 @@ class Room:
                 self.free = _least(self.counts)
             self.tasks, self.gpus = self._evaluate(_EVERYWHERE)
             self.score = self._strategy.scores(self, _EVERYWHERE)
-            self._alone = self._leaves = None
+            self.by_leaf = RoomByLeaf(self)
             return
-        where = np.array(changed, dtype=np.int64)
+        where = np.array(list(dict.fromkeys(changed)), dtype=np.int64)
         if len(self.counts) > 1:
             least = _least([_at(counts, where) for counts in self.counts])
             self.free.cpus[where] = least.cpus
@@ -102,11 +80,7 @@ class Room:
         if self.gpus is not None and gpus is not None:
             self.gpus[where] = gpus
         self.score[where] = self._strategy.scores(self, where)
-        if self._alone is not None:
-            alone = self._evaluate_alone(where)
-            if ((alone < NEVER) != (self._alone[where] < NEVER)).any():
-                self._leaves = None
-            self._alone[where] = alone
+        self.by_leaf.refresh(where)
 
     def gpu_rows(self, node: int, count: int) -> tuple[int, ...]:
         """`count` GPUs of that node by type, of the wanted type or of whatever types are free."""
@@ -164,7 +138,7 @@ class Room:
         request = self.request
         cpus, memory = self.free.cpus[where], self.free.memory_mib[where]
         tasks: Indexes = cpus // request.cpus_per_task if request.cpus_per_task > 1 else cpus
-        tasks = np.minimum(tasks, self.bounds.tasks)
+        tasks = np.minimum(tasks, self.bounds.tasks_on_one)
         if request.tasks_per_node:
             tasks = np.minimum(tasks, request.tasks_per_node)
         fits = self._allowed[where]
@@ -206,7 +180,7 @@ class Room:
             most = np.maximum(most, parts.max(axis=1))
         one = share_on_node(self.request, 1)
         tasks: Indexes = most // one
-        return np.where(tasks > 0, self.bounds.tasks, 0) if self.request.gpu_share_of_node else tasks
+        return np.where(tasks > 0, self.bounds.tasks_on_one, 0) if self.request.gpu_share_of_node else tasks
 
     def whole_gpus(self, where: Where) -> Indexes:
         """GPUs of a type that will do, free as a whole."""

@@ -183,7 +183,7 @@ def amounts_on_node(room: Room) -> tuple[int, int, int]:
     """What the request takes of one node, were its tasks dealt evenly: CPUs, GPUs, thousandths of one."""
     bounds, request = room.bounds, room.request
     nodes = max(1, bounds.nodes_min if bounds.fewest else bounds.nodes_max)
-    tasks = -(-bounds.tasks // nodes)
+    tasks = -(-bounds.tasks_of(nodes) // nodes)
     gpus = max(gpus_on_node(request, tasks), -(-request.gpus_total // nodes))
     return cpus_on_node(request, tasks), gpus, share_on_node(request, tasks)
 

@@ -3,7 +3,7 @@
 
 Each benchmark starts a cluster of its own (8 declared nodes of 16 CPUs and 8 GPUs, on loopback, in a
 temporary folder) and ends it. Values are medians of the repetitions. Nothing else should run on the machine
-meanwhile.
+meanwhile. `scripts/bench/run scheduling` measures the scheduler alone, without any daemon.
 """
 
 from __future__ import annotations

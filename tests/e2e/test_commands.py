@@ -121,7 +121,22 @@ TOO_MUCH_MEMORY = (
             "sbatch: error: Script arguments not permitted with --wrap option\n",
             1,
         ),
-        (["--licenses=x", "--wrap", "true"], "sbatch: error: --licenses is not supported by minislurm\n", 1),
+        (
+            ["--licenses=x", "--wrap", "true"],
+            "sbatch: error: Batch job submission failed: Invalid license specification\n",
+            1,
+        ),
+        (
+            ["--reservation=x", "--wrap", "true"],
+            "sbatch: error: Batch job submission failed: Requested reservation is invalid\n",
+            1,
+        ),
+        (
+            ["--deadline=2020-01-01", "--wrap", "true"],
+            "sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or exceeds "
+            "some limit)\n",
+            1,
+        ),
     ],
 )
 def test_refused_submissions(cluster: Daemons, words: list[str], stderr: str, code: int) -> None:

@@ -3,6 +3,7 @@ replayed, gives the same state; at the end nothing is stuck."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from hypothesis import HealthCheck, given, settings
@@ -12,6 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from minislurm.cluster.messages import (
     Caller,
     CancelJob,
+    CreateReservation,
+    DeleteReservation,
     HoldJob,
     NodeReport,
     ReleaseJob,
@@ -20,11 +23,13 @@ from minislurm.cluster.messages import (
     UpdateJob,
     UpdateNode,
 )
+from minislurm.domain.configuration import License
 from minislurm.domain.errors import Refusal
 from minislurm.domain.ids import JobId, NodeName, RunNumber
 from minislurm.domain.job import Dependency, DependencyKind
+from minislurm.domain.reservation import LicenseCount, ReservationFlag
 from minislurm.domain.states import JobState
-from minislurm.domain.views import JobChanges, JobTarget
+from minislurm.domain.views import JobChanges, JobTarget, ListChange, ReservationChanges
 from tests.builders import a_configuration, a_request, a_spec
 from tests.sim.cluster import OPERATOR, SimCluster
 
@@ -37,7 +42,7 @@ class History(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        configuration = a_configuration(NODES, cpus=4, gpus=2, racks=2)
+        configuration = a_configuration(NODES, cpus=4, gpus=2, racks=2, licenses=(License("a", 2),))
         timers = replace(
             configuration.timers, min_job_age_s=200.0, node_timeout_s=30.0, prepare_timeout_s=5.0
         )
@@ -89,6 +94,68 @@ class History(RuleBasedStateMachine):
     def submit_dependent(self, after: int, kind: DependencyKind) -> None:
         clause = Dependency(kind, JobId(0 if kind is DependencyKind.SINGLETON else after))
         self.cluster.submit(dependencies=(clause,))
+
+    @rule(
+        user=st.integers(1000, 1001),
+        reserved=st.booleans(),
+        alone=st.booleans(),
+        count=st.integers(0, 2),
+        deadline=st.sampled_from([0.0, 30.0, 200.0]),
+        max_wait=st.sampled_from([0.0, 10.0]),
+        limit=st.sampled_from([None, 5.0, 60.0]),
+    )
+    def submit_claiming(
+        self,
+        user: int,
+        reserved: bool,
+        alone: bool,
+        count: int,
+        deadline: float,
+        max_wait: float,
+        limit: float | None,
+    ) -> None:
+        request = a_request(
+            reservation="r" if reserved and "r" in self.cluster.state.reservations else "",
+            licenses=(LicenseCount("a", count),) if count else (),
+            exclusive_user=user if alone else None,
+        )
+        with suppress(Refusal):  # the reservation may be the other user's
+            self.cluster.submit(
+                request=request,
+                user_id=user,
+                time_limit_s=limit,
+                max_wait_s=max_wait,
+                deadline=self.cluster.now + deadline if deadline else 0.0,
+            )
+
+    @rule(
+        name=st.sampled_from(["r", "s"]),
+        nodes=st.lists(node_names, min_size=1, max_size=2),
+        start=st.sampled_from([0.0, 10.0, 50.0]),
+        length=st.sampled_from([5.0, 40.0]),
+        flag=st.sampled_from(list(ReservationFlag)),
+    )
+    def reserve(
+        self, name: str, nodes: list[str], start: float, length: float, flag: ReservationFlag
+    ) -> None:
+        changes = ReservationChanges(
+            name,
+            start_time=self.cluster.now + start,
+            duration_s=length,
+            users=ListChange("=", ("user1000",)),
+            nodes=ListChange("=", tuple(nodes)),
+            flags=ListChange("=", (flag.value,)),
+        )
+        self.cluster.tell(CreateReservation(changes, OPERATOR))
+
+    @rule(name=st.sampled_from(["r", "s"]))
+    def delete_reservation(self, name: str) -> None:
+        self.cluster.tell(DeleteReservation(name, OPERATOR))
+
+    @invariant()
+    def licenses_are_never_overdrawn(self) -> None:
+        if hasattr(self, "cluster"):
+            assert self.cluster.state.licenses_used.get("a", 0) <= 2
 
     def _target(self, number: int, task: int | None = None) -> JobTarget:
         return JobTarget(JobId(number), () if task is None else (task,))
@@ -193,6 +260,8 @@ def assert_same(cluster: SimCluster) -> None:
     assert replayed.jobs == cluster.state.jobs
     assert replayed.arrays == cluster.state.arrays
     assert replayed.requests == cluster.state.requests
+    assert replayed.reservations == cluster.state.reservations
+    assert replayed.licenses_used == cluster.state.licenses_used
     assert replayed.next_job_id == cluster.state.next_job_id
     for name, node in replayed.nodes.items():
         assert node == cluster.state.nodes[name]

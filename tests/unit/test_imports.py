@@ -32,9 +32,18 @@ PURE = ("domain", "scheduling", "cluster")
 OUTSIDE_WORLD = {"grpc", "asyncio", "socket", "subprocess", "time", "rich", "threading", "random", "sqlite3"}
 #: Where messages become the domain's objects and back: servicers, what is sent, and what is stored.
 PROTOBUF_EDGES = {
-    "controller": {"commands", "daemon", "journal_format", "node_hub", "node_service", "records", "service"},
+    "controller": {
+        "commands",
+        "daemon",
+        "journal_format",
+        "node_hub",
+        "node_service",
+        "records",
+        "reservation_service",
+        "service",
+    },
     "node": {"daemon", "link", "run_files", "step_service", "wire"},
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

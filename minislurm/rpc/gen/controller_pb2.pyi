@@ -148,7 +148,7 @@ class RequeueRequest(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., targets: _Optional[_Iterable[_Union[JobTarget, _Mapping]]] = ..., hold: bool = ...) -> None: ...
 
 class JobChanges(_message.Message):
-    __slots__ = ("name", "partition", "time_limit_s", "nice", "priority", "comment", "array_limit", "begin_time", "requeue", "nodes_min", "nodes_max", "features", "required_nodes", "excluded_nodes", "clear_dependencies", "dependencies", "dependency_any", "cpus_per_task", "tasks", "memory_per_node_mib", "memory_per_cpu_mib")
+    __slots__ = ("name", "partition", "time_limit_s", "nice", "priority", "comment", "array_limit", "begin_time", "requeue", "nodes_min", "nodes_max", "features", "required_nodes", "excluded_nodes", "clear_dependencies", "dependencies", "dependency_any", "cpus_per_task", "tasks", "memory_per_node_mib", "memory_per_cpu_mib", "reservation", "licenses", "deadline")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     TIME_LIMIT_S_FIELD_NUMBER: _ClassVar[int]
@@ -170,6 +170,9 @@ class JobChanges(_message.Message):
     TASKS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_PER_NODE_MIB_FIELD_NUMBER: _ClassVar[int]
     MEMORY_PER_CPU_MIB_FIELD_NUMBER: _ClassVar[int]
+    RESERVATION_FIELD_NUMBER: _ClassVar[int]
+    LICENSES_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
     name: str
     partition: str
     time_limit_s: float
@@ -191,7 +194,10 @@ class JobChanges(_message.Message):
     tasks: int
     memory_per_node_mib: int
     memory_per_cpu_mib: int
-    def __init__(self, name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., priority: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., requeue: bool = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., features: _Optional[str] = ..., required_nodes: _Optional[str] = ..., excluded_nodes: _Optional[str] = ..., clear_dependencies: bool = ..., dependencies: _Optional[_Iterable[_Union[_common_pb2.Dependency, _Mapping]]] = ..., dependency_any: bool = ..., cpus_per_task: _Optional[int] = ..., tasks: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ...) -> None: ...
+    reservation: str
+    licenses: str
+    deadline: float
+    def __init__(self, name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., priority: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., requeue: bool = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., features: _Optional[str] = ..., required_nodes: _Optional[str] = ..., excluded_nodes: _Optional[str] = ..., clear_dependencies: bool = ..., dependencies: _Optional[_Iterable[_Union[_common_pb2.Dependency, _Mapping]]] = ..., dependency_any: bool = ..., cpus_per_task: _Optional[int] = ..., tasks: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., reservation: _Optional[str] = ..., licenses: _Optional[str] = ..., deadline: _Optional[float] = ...) -> None: ...
 
 class UpdateJobRequest(_message.Message):
     __slots__ = ("request_id", "targets", "changes")
@@ -456,3 +462,97 @@ class StepGrant(_message.Message):
     allocation: _containers.RepeatedCompositeFieldContainer[_common_pb2.NodeAllocation]
     cpus_per_task: int
     def __init__(self, job_id: _Optional[int] = ..., step_id: _Optional[int] = ..., run: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[StepNode, _Mapping]]] = ..., credential: _Optional[str] = ..., job: _Optional[_Union[_common_pb2.Job, _Mapping]] = ..., allocation: _Optional[_Iterable[_Union[_common_pb2.NodeAllocation, _Mapping]]] = ..., cpus_per_task: _Optional[int] = ...) -> None: ...
+
+class ListChange(_message.Message):
+    __slots__ = ("operator", "items")
+    OPERATOR_FIELD_NUMBER: _ClassVar[int]
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    operator: str
+    items: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, operator: _Optional[str] = ..., items: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ReservationChanges(_message.Message):
+    __slots__ = ("name", "start_time", "end_time", "duration_s", "users", "accounts", "nodes", "node_count", "partition", "flags")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    DURATION_S_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    NODE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    FLAGS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    start_time: float
+    end_time: float
+    duration_s: float
+    users: ListChange
+    accounts: ListChange
+    nodes: ListChange
+    node_count: int
+    partition: str
+    flags: ListChange
+    def __init__(self, name: _Optional[str] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., duration_s: _Optional[float] = ..., users: _Optional[_Union[ListChange, _Mapping]] = ..., accounts: _Optional[_Union[ListChange, _Mapping]] = ..., nodes: _Optional[_Union[ListChange, _Mapping]] = ..., node_count: _Optional[int] = ..., partition: _Optional[str] = ..., flags: _Optional[_Union[ListChange, _Mapping]] = ...) -> None: ...
+
+class ChangeReservationRequest(_message.Message):
+    __slots__ = ("request_id", "changes")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    changes: ReservationChanges
+    def __init__(self, request_id: _Optional[str] = ..., changes: _Optional[_Union[ReservationChanges, _Mapping]] = ...) -> None: ...
+
+class DeleteReservationRequest(_message.Message):
+    __slots__ = ("request_id", "name")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    name: str
+    def __init__(self, request_id: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class ReservationReply(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ReservationsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ReservationView(_message.Message):
+    __slots__ = ("reservation", "active", "cpus")
+    RESERVATION_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    reservation: _common_pb2.Reservation
+    active: bool
+    cpus: int
+    def __init__(self, reservation: _Optional[_Union[_common_pb2.Reservation, _Mapping]] = ..., active: bool = ..., cpus: _Optional[int] = ...) -> None: ...
+
+class ReservationsReply(_message.Message):
+    __slots__ = ("reservations",)
+    RESERVATIONS_FIELD_NUMBER: _ClassVar[int]
+    reservations: _containers.RepeatedCompositeFieldContainer[ReservationView]
+    def __init__(self, reservations: _Optional[_Iterable[_Union[ReservationView, _Mapping]]] = ...) -> None: ...
+
+class LicensesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LicenseView(_message.Message):
+    __slots__ = ("name", "total", "used")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    total: int
+    used: int
+    def __init__(self, name: _Optional[str] = ..., total: _Optional[int] = ..., used: _Optional[int] = ...) -> None: ...
+
+class LicensesReply(_message.Message):
+    __slots__ = ("licenses",)
+    LICENSES_FIELD_NUMBER: _ClassVar[int]
+    licenses: _containers.RepeatedCompositeFieldContainer[LicenseView]
+    def __init__(self, licenses: _Optional[_Iterable[_Union[LicenseView, _Mapping]]] = ...) -> None: ...

@@ -129,6 +129,31 @@ class ControllerStub(object):
                 request_serializer=controller__pb2.CreateStepRequest.SerializeToString,
                 response_deserializer=controller__pb2.StepGrant.FromString,
                 _registered_method=True)
+        self.CreateReservation = channel.unary_unary(
+                '/minislurm.Controller/CreateReservation',
+                request_serializer=controller__pb2.ChangeReservationRequest.SerializeToString,
+                response_deserializer=controller__pb2.ReservationReply.FromString,
+                _registered_method=True)
+        self.UpdateReservation = channel.unary_unary(
+                '/minislurm.Controller/UpdateReservation',
+                request_serializer=controller__pb2.ChangeReservationRequest.SerializeToString,
+                response_deserializer=controller__pb2.ReservationReply.FromString,
+                _registered_method=True)
+        self.DeleteReservation = channel.unary_unary(
+                '/minislurm.Controller/DeleteReservation',
+                request_serializer=controller__pb2.DeleteReservationRequest.SerializeToString,
+                response_deserializer=controller__pb2.ReservationReply.FromString,
+                _registered_method=True)
+        self.ListReservations = channel.unary_unary(
+                '/minislurm.Controller/ListReservations',
+                request_serializer=controller__pb2.ReservationsRequest.SerializeToString,
+                response_deserializer=controller__pb2.ReservationsReply.FromString,
+                _registered_method=True)
+        self.ListLicenses = channel.unary_unary(
+                '/minislurm.Controller/ListLicenses',
+                request_serializer=controller__pb2.LicensesRequest.SerializeToString,
+                response_deserializer=controller__pb2.LicensesReply.FromString,
+                _registered_method=True)
 
 
 class ControllerServicer(object):
@@ -251,6 +276,36 @@ class ControllerServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateReservation(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateReservation(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteReservation(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListReservations(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListLicenses(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControllerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -348,6 +403,31 @@ def add_ControllerServicer_to_server(servicer, server):
                     servicer.CreateStep,
                     request_deserializer=controller__pb2.CreateStepRequest.FromString,
                     response_serializer=controller__pb2.StepGrant.SerializeToString,
+            ),
+            'CreateReservation': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateReservation,
+                    request_deserializer=controller__pb2.ChangeReservationRequest.FromString,
+                    response_serializer=controller__pb2.ReservationReply.SerializeToString,
+            ),
+            'UpdateReservation': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateReservation,
+                    request_deserializer=controller__pb2.ChangeReservationRequest.FromString,
+                    response_serializer=controller__pb2.ReservationReply.SerializeToString,
+            ),
+            'DeleteReservation': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteReservation,
+                    request_deserializer=controller__pb2.DeleteReservationRequest.FromString,
+                    response_serializer=controller__pb2.ReservationReply.SerializeToString,
+            ),
+            'ListReservations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListReservations,
+                    request_deserializer=controller__pb2.ReservationsRequest.FromString,
+                    response_serializer=controller__pb2.ReservationsReply.SerializeToString,
+            ),
+            'ListLicenses': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLicenses,
+                    request_deserializer=controller__pb2.LicensesRequest.FromString,
+                    response_serializer=controller__pb2.LicensesReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -863,6 +943,141 @@ class Controller(object):
             '/minislurm.Controller/CreateStep',
             controller__pb2.CreateStepRequest.SerializeToString,
             controller__pb2.StepGrant.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateReservation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/minislurm.Controller/CreateReservation',
+            controller__pb2.ChangeReservationRequest.SerializeToString,
+            controller__pb2.ReservationReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateReservation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/minislurm.Controller/UpdateReservation',
+            controller__pb2.ChangeReservationRequest.SerializeToString,
+            controller__pb2.ReservationReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteReservation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/minislurm.Controller/DeleteReservation',
+            controller__pb2.DeleteReservationRequest.SerializeToString,
+            controller__pb2.ReservationReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListReservations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/minislurm.Controller/ListReservations',
+            controller__pb2.ReservationsRequest.SerializeToString,
+            controller__pb2.ReservationsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLicenses(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/minislurm.Controller/ListLicenses',
+            controller__pb2.LicensesRequest.SerializeToString,
+            controller__pb2.LicensesReply.FromString,
             options,
             channel_credentials,
             insecure,

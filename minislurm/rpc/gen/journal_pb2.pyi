@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Event(_message.Message):
-    __slots__ = ("version", "cluster_configured", "job_submitted", "job_updated", "job_eligible", "dependency_settled", "run_placed", "node_prepared", "run_started", "run_ending", "node_released", "run_ended", "pending_ended", "job_signalled", "step_created", "step_node_ended", "node_registered", "node_changed", "partition_changed", "jobs_purged", "request_handled", "requests_forgotten", "task_detached", "job_requeued", "stale_run_ended")
+    __slots__ = ("version", "cluster_configured", "job_submitted", "job_updated", "job_eligible", "dependency_settled", "run_placed", "node_prepared", "run_started", "run_ending", "node_released", "run_ended", "pending_ended", "job_signalled", "step_created", "step_node_ended", "node_registered", "node_changed", "partition_changed", "jobs_purged", "request_handled", "requests_forgotten", "task_detached", "job_requeued", "stale_run_ended", "reservation_changed", "reservation_ended", "node_weight_changed")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_CONFIGURED_FIELD_NUMBER: _ClassVar[int]
     JOB_SUBMITTED_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +34,9 @@ class Event(_message.Message):
     TASK_DETACHED_FIELD_NUMBER: _ClassVar[int]
     JOB_REQUEUED_FIELD_NUMBER: _ClassVar[int]
     STALE_RUN_ENDED_FIELD_NUMBER: _ClassVar[int]
+    RESERVATION_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    RESERVATION_ENDED_FIELD_NUMBER: _ClassVar[int]
+    NODE_WEIGHT_CHANGED_FIELD_NUMBER: _ClassVar[int]
     version: int
     cluster_configured: ClusterConfigured
     job_submitted: JobSubmitted
@@ -59,7 +62,10 @@ class Event(_message.Message):
     task_detached: TaskDetached
     job_requeued: JobRequeued
     stale_run_ended: StaleRunEnded
-    def __init__(self, version: _Optional[int] = ..., cluster_configured: _Optional[_Union[ClusterConfigured, _Mapping]] = ..., job_submitted: _Optional[_Union[JobSubmitted, _Mapping]] = ..., job_updated: _Optional[_Union[JobUpdated, _Mapping]] = ..., job_eligible: _Optional[_Union[JobEligible, _Mapping]] = ..., dependency_settled: _Optional[_Union[DependencySettled, _Mapping]] = ..., run_placed: _Optional[_Union[RunPlaced, _Mapping]] = ..., node_prepared: _Optional[_Union[NodePrepared, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_ending: _Optional[_Union[RunEnding, _Mapping]] = ..., node_released: _Optional[_Union[NodeReleased, _Mapping]] = ..., run_ended: _Optional[_Union[RunEnded, _Mapping]] = ..., pending_ended: _Optional[_Union[PendingEnded, _Mapping]] = ..., job_signalled: _Optional[_Union[JobSignalled, _Mapping]] = ..., step_created: _Optional[_Union[StepCreated, _Mapping]] = ..., step_node_ended: _Optional[_Union[StepNodeEnded, _Mapping]] = ..., node_registered: _Optional[_Union[NodeRegistered, _Mapping]] = ..., node_changed: _Optional[_Union[NodeChanged, _Mapping]] = ..., partition_changed: _Optional[_Union[PartitionChanged, _Mapping]] = ..., jobs_purged: _Optional[_Union[JobsPurged, _Mapping]] = ..., request_handled: _Optional[_Union[RequestHandled, _Mapping]] = ..., requests_forgotten: _Optional[_Union[RequestsForgotten, _Mapping]] = ..., task_detached: _Optional[_Union[TaskDetached, _Mapping]] = ..., job_requeued: _Optional[_Union[JobRequeued, _Mapping]] = ..., stale_run_ended: _Optional[_Union[StaleRunEnded, _Mapping]] = ...) -> None: ...
+    reservation_changed: ReservationChanged
+    reservation_ended: ReservationEnded
+    node_weight_changed: NodeWeightChanged
+    def __init__(self, version: _Optional[int] = ..., cluster_configured: _Optional[_Union[ClusterConfigured, _Mapping]] = ..., job_submitted: _Optional[_Union[JobSubmitted, _Mapping]] = ..., job_updated: _Optional[_Union[JobUpdated, _Mapping]] = ..., job_eligible: _Optional[_Union[JobEligible, _Mapping]] = ..., dependency_settled: _Optional[_Union[DependencySettled, _Mapping]] = ..., run_placed: _Optional[_Union[RunPlaced, _Mapping]] = ..., node_prepared: _Optional[_Union[NodePrepared, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_ending: _Optional[_Union[RunEnding, _Mapping]] = ..., node_released: _Optional[_Union[NodeReleased, _Mapping]] = ..., run_ended: _Optional[_Union[RunEnded, _Mapping]] = ..., pending_ended: _Optional[_Union[PendingEnded, _Mapping]] = ..., job_signalled: _Optional[_Union[JobSignalled, _Mapping]] = ..., step_created: _Optional[_Union[StepCreated, _Mapping]] = ..., step_node_ended: _Optional[_Union[StepNodeEnded, _Mapping]] = ..., node_registered: _Optional[_Union[NodeRegistered, _Mapping]] = ..., node_changed: _Optional[_Union[NodeChanged, _Mapping]] = ..., partition_changed: _Optional[_Union[PartitionChanged, _Mapping]] = ..., jobs_purged: _Optional[_Union[JobsPurged, _Mapping]] = ..., request_handled: _Optional[_Union[RequestHandled, _Mapping]] = ..., requests_forgotten: _Optional[_Union[RequestsForgotten, _Mapping]] = ..., task_detached: _Optional[_Union[TaskDetached, _Mapping]] = ..., job_requeued: _Optional[_Union[JobRequeued, _Mapping]] = ..., stale_run_ended: _Optional[_Union[StaleRunEnded, _Mapping]] = ..., reservation_changed: _Optional[_Union[ReservationChanged, _Mapping]] = ..., reservation_ended: _Optional[_Union[ReservationEnded, _Mapping]] = ..., node_weight_changed: _Optional[_Union[NodeWeightChanged, _Mapping]] = ...) -> None: ...
 
 class ClusterConfigured(_message.Message):
     __slots__ = ("time", "configuration")
@@ -424,3 +430,29 @@ class StaleRunEnded(_message.Message):
     node: str
     run: str
     def __init__(self, time: _Optional[float] = ..., node: _Optional[str] = ..., run: _Optional[str] = ...) -> None: ...
+
+class ReservationChanged(_message.Message):
+    __slots__ = ("time", "reservation")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    RESERVATION_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    reservation: _common_pb2.Reservation
+    def __init__(self, time: _Optional[float] = ..., reservation: _Optional[_Union[_common_pb2.Reservation, _Mapping]] = ...) -> None: ...
+
+class ReservationEnded(_message.Message):
+    __slots__ = ("time", "name")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    name: str
+    def __init__(self, time: _Optional[float] = ..., name: _Optional[str] = ...) -> None: ...
+
+class NodeWeightChanged(_message.Message):
+    __slots__ = ("time", "node", "weight")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    node: str
+    weight: int
+    def __init__(self, time: _Optional[float] = ..., node: _Optional[str] = ..., weight: _Optional[int] = ...) -> None: ...

@@ -19,6 +19,7 @@ from minislurm.cli.resource_request import Resources, resources_of
 from minislurm.domain.configuration import Configuration, JobsSection
 from minislurm.domain.errors import Refusal, RefusalCode, UsageError
 from minislurm.domain.job import JobSpec
+from minislurm.domain.reservation import LicenseCount
 from minislurm.domain.resources import ResourceRequest
 from tests.builders import a_request
 
@@ -55,8 +56,18 @@ def _spec(line: str = "", program: Program = _SCRIPT) -> JobSpec:
         ("-n4", {"tasks": 4, "nodes_max": 0}),
         ("-n4 -c2", {"tasks": 4, "nodes_max": 0, "cpus_per_task": 2}),
         ("-N2", {"nodes_min": 2, "nodes_max": 2, "tasks": 2}),
-        ("-N2-4", {"nodes_min": 2, "nodes_max": 4, "tasks": 2}),
+        ("-N2-4", {"nodes_min": 2, "nodes_max": 4, "tasks": 2, "tasks_follow_nodes": True}),
         ("-N2 -n8", {"nodes_min": 2, "nodes_max": 2, "tasks": 8}),
+        ("-N2-4 -n8", {"nodes_min": 2, "nodes_max": 4, "tasks": 8}),
+        ("--topology=rack", {"nodes_max": 0, "topology_level": "rack"}),
+        ("--topology=rack:preferred", {"nodes_max": 0, "topology_level": "rack"}),
+        ("--topology=b-1:required", {"nodes_max": 0, "topology_level": "b-1", "topology_required": True}),
+        ("--switches=2", {"nodes_max": 0, "switches": 2}),
+        ("--switches=2@10", {"nodes_max": 0, "switches": 2, "switches_wait_s": 600.0}),
+        ("--switches=1@1:30:00", {"nodes_max": 0, "switches": 1, "switches_wait_s": 5400.0}),
+        ("--switches=1@0", {"nodes_max": 0}),
+        ("-N4 --segment=2", {"nodes_min": 4, "nodes_max": 4, "tasks": 4, "segment": 2}),
+        ("-n4 --spread-job", {"nodes_max": 0, "tasks": 4, "spread": True}),
         ("-N2 --ntasks-per-node=4", {"nodes_min": 2, "nodes_max": 2, "tasks": 8, "tasks_per_node": 4}),
         ("-n8 --ntasks-per-node=3", {"nodes_min": 3, "nodes_max": 0, "tasks": 8, "tasks_per_node": 3}),
         ("--ntasks-per-node=4", {"nodes_max": 0, "tasks": 4, "tasks_per_node": 4}),
@@ -280,3 +291,17 @@ def test_shards_of_several_gpus_are_refused() -> None:
 def test_only_thousandths_of_one_gpu_are_a_part(text: str) -> None:
     with pytest.raises(OptionError, match=r"between 0\.001 and 0\.999 of one GPU"):
         _options(f"--gpus={text}")
+
+
+def test_claims_besides_nodes() -> None:
+    spec = _spec("--reservation=r -L matlab,ansys:2 --exclusive=user --max-wait=1:00 --deadline=uts99")
+    assert (spec.reservation, spec.request.reservation) == ("r", "r")
+    assert spec.licenses == "matlab,ansys:2"
+    assert spec.request.licenses == (LicenseCount("ansys", 2), LicenseCount("matlab", 1))
+    assert (spec.request.exclusive, spec.request.exclusive_user) == (False, os.getuid())
+    assert (spec.max_wait_s, spec.deadline) == (60.0, 99.0)
+
+
+def test_licenses_that_are_none() -> None:
+    with pytest.raises(Refusal, match="Invalid license specification"):
+        _spec("--licenses=ansys:x")

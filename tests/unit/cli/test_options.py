@@ -98,6 +98,7 @@ def test_values(name: str, text: str | None, value: object) -> None:
         ("time", "x"), ("mem", "1X"), ("exclusive", "maybe"), ("nice", "x"), ("open-mode", "x"),
         ("output-mode", "0755"), ("output-mode", "9"), ("signal", "B:"), ("signal", "BB:USR1"),
         ("signal", "USR1@99999"), ("gpus", "a:b"), ("gpus-per-node", ""), ("priority", "-1"),
+        ("topology", "rack:must"), ("topology", ":required"), ("switches", "2@x"), ("switches", "2@"),
     ],
 )  # fmt: skip
 def test_bad_values(name: str, text: str) -> None:

@@ -102,8 +102,8 @@ def _scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["--get-user-env", "ok.sh"], "sbatch: error: --get-user-env is not supported by minislurm\n", 1),
         (["--burst-buffer=x", "ok.sh"], "sbatch: error: --bb is not supported by minislurm\n", 1),
         (
-            ["--exclusive=user", "ok.sh"],
-            "sbatch: error: --exclusive=user is not supported by minislurm\n",
+            ["--exclusive=mcs", "ok.sh"],
+            "sbatch: error: --exclusive=mcs is not supported by minislurm\n",
             1,
         ),
         (["--mail-type=END", "ok.sh"], "sbatch: error: --mail-type=END is not supported by minislurm\n", 1),

@@ -228,6 +228,15 @@ def test_what_was_asked_for() -> None:
     assert fields["TRES"] == "cpu=6,mem=1200M,node=3,billing=6,gres/gpu=3"
 
 
+def test_where_it_wants_to_be() -> None:
+    request: dict[str, Any] = {
+        "topology_level": "rack", "topology_required": True, "switches": 2, "switches_wait_s": 90.0,
+    }  # fmt: skip
+    fields = _fields(a_job_view(14, request=request))
+    assert (fields["Switches"], fields["Topology"]) == ("2@00:01:30", "rack:required")
+    assert not {"Switches", "Topology"} & set(_fields(a_job_view(14)))
+
+
 def test_nodes_that_got_the_same_share_a_line() -> None:
     same = tuple(part(f"n{i}", range(2), range(1)) for i in range(2, 5))
     view = running_view(allocation=(*same, part("n5", range(2), range(1, 2), 100)))

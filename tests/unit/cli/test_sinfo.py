@@ -258,7 +258,6 @@ def test_order() -> None:
     [
         (["-t", "bogus"], 'sinfo: error: Bad state string: "bogus"\n', 1),
         (["-S", "!"], "sinfo: error: Invalid sort specification: !\n", 1),
-        (["-T"], "sinfo: error: --reservation is not supported by minislurm\n", 1),
         (["--yaml"], "sinfo: error: --yaml is not supported by minislurm\n", 1),
         (["foo"], "sinfo: error: Unrecognized option: foo\n", 1),
         (["-o", "%i", "-n", "n1"], "sinfo: error: Invalid node format specification: i\n", 0),

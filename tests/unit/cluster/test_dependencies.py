@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from minislurm.cluster.messages import PurgeDue
+from minislurm.cluster.messages import PurgeDue, UpdateJob
 from minislurm.domain.errors import RefusalCode
+from minislurm.domain.job import Dependency
 from minislurm.domain.states import Reason
+from minislurm.domain.views import JobChanges
 from tests.builders import a_request
 from tests.sim.cluster import SimCluster
 from tests.unit.cluster.acting import (
     OTHER,
+    USER,
     a_cluster,
     after,
     cancel,
@@ -19,6 +22,7 @@ from tests.unit.cluster.acting import (
     requeue,
     state_of,
     submit_after,
+    target,
     task,
     update,
 )
@@ -590,3 +594,46 @@ def test_indexes_survive_a_restart_with_dependencies() -> None:
     cluster.restart_controller()
     cluster.run(60)
     assert state_of(cluster, second) in ("RUNNING", "COMPLETED")
+
+
+# Cycles
+
+
+def cycle_of(cluster: SimCluster, job_id: int, *clauses: Dependency) -> tuple[str, ...]:
+    """What the refusal of such an update names; () if it is not refused."""
+    refusal = cluster.tell(UpdateJob(target(job_id), USER, JobChanges(dependencies=clauses))).refusal
+    return refusal.details if refusal is not None else ()
+
+
+def test_a_cycle_is_refused_and_named() -> None:
+    cluster = a_cluster()
+    first = cluster.submit(hold=True)
+    second = submit_after(cluster, after("afterok", first))
+    third = submit_after(cluster, after("afterany", second))
+    assert cycle_of(cluster, first, after("after", third)) == ("Dependency cycle: 1 -> 3 -> 2 -> 1",)
+    assert cycle_of(cluster, first, after("after", first)) == ("Dependency cycle: 1 -> 1",)
+    assert cluster.job(first).dependencies == ()
+    fourth = cluster.submit(hold=True)
+    assert cycle_of(cluster, first, after("afterok", fourth)) == ()
+
+
+def test_a_cycle_through_tasks_of_an_array() -> None:
+    cluster = a_cluster()
+    array = cluster.submit(array_tasks=(0, 1), hold=True)
+    release(cluster, array, 0)
+    hold(cluster, array, 0)  # a record of its own, that still waits
+    after_task = submit_after(cluster, after("afterok", array, 0))
+    after_all = submit_after(cluster, after("afterok", array))
+    after_id = submit_after(cluster, after("afterok", task(cluster, array, 0).id))
+    for last in (after_task, after_all, after_id):
+        expected = (f"Dependency cycle: {array} -> {last} -> {array}",)
+        assert cycle_of(cluster, array, after("afterok", last)) == expected
+
+
+def test_a_singleton_waits_for_those_of_its_name() -> None:
+    cluster = a_cluster()
+    first = cluster.submit(name="same", hold=True)
+    second = submit_after(cluster, after("singleton"), name="same")
+    assert cycle_of(cluster, first, after("afterok", second)) == ("Dependency cycle: 1 -> 2 -> 1",)
+    other = submit_after(cluster, after("singleton"), name="other")
+    assert cycle_of(cluster, first, after("afterok", other)) == ()

@@ -72,6 +72,7 @@ def test_what_does_not_fit_is_refused(parts: tuple[NodeAllocation, ...]) -> None
     cluster.submit(name="50")
     cluster.run(1)
     cluster.state.nodes[N2].drained = True
+    cluster.state.touch_node(N2)
     transaction = cluster.tell(SubmitJob(a_spec(), USER, "r"))
     assert transaction.refusal is None
     assert tell(cluster, a_placement(2, *parts)) is RefusalCode.TRY_LATER

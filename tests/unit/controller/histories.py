@@ -6,20 +6,29 @@ import random
 from dataclasses import replace
 
 from minislurm.cluster.apply import apply
-from minislurm.cluster.messages import PurgeDue, UpdatePartition
+from minislurm.cluster.messages import (
+    CreateReservation,
+    DeleteReservation,
+    PurgeDue,
+    UpdateNode,
+    UpdatePartition,
+)
 from minislurm.cluster.state import ClusterState
 from minislurm.controller.journal_format import decode
 from minislurm.controller.records import changed_records
 from minislurm.controller.store import Batch, Store
 from minislurm.domain.errors import Refusal
+from minislurm.domain.ids import NodeName
 from minislurm.domain.job import Dependency, DependencyKind
+from minislurm.domain.reservation import ReservationFlag
 from minislurm.domain.states import PartitionState
+from minislurm.domain.views import ListChange, ReservationChanges
 from tests.builders import a_configuration, a_request
 from tests.sim.cluster import OPERATOR, SimCluster
 from tests.unit.cluster.acting import cancel, hold, operate, requeue, update
 
 
-def a_history(seed: int, steps: int = 60) -> SimCluster:
+def a_history(seed: int, steps: int = 75) -> SimCluster:
     chance = random.Random(seed)
     configuration = a_configuration(4, cpus=4, gpus=2, racks=2)
     timers = replace(configuration.timers, min_job_age_s=20.0, prepare_timeout_s=5.0, request_memory_s=50.0)
@@ -27,7 +36,7 @@ def a_history(seed: int, steps: int = 60) -> SimCluster:
     for _ in range(steps):
         number = chance.randint(1, 25)
         node = f"n{chance.randint(1, 4)}"
-        match chance.randint(0, 11):
+        match chance.randint(0, 12):
             case 0 | 1 | 2:
                 _submit(cluster, chance)
             case 3:
@@ -49,9 +58,28 @@ def a_history(seed: int, steps: int = 60) -> SimCluster:
                 cluster.tell(PurgeDue())
                 state = chance.choice(list(PartitionState))
                 cluster.tell(UpdatePartition("batch", OPERATOR, state))
+            case 11:
+                _reserve(cluster, chance, node)
             case _:
                 cluster.run(chance.random() * 15)
     return cluster
+
+
+def _reserve(cluster: SimCluster, chance: random.Random, node: str) -> None:
+    name = chance.choice(["r", "s"])
+    cluster.tell(UpdateNode(NodeName(node), OPERATOR, weight=chance.randint(1, 5)))
+    if name in cluster.state.reservations:
+        cluster.tell(DeleteReservation(name, OPERATOR))
+        return
+    changes = ReservationChanges(
+        name,
+        start_time=cluster.now + chance.randint(0, 20),
+        duration_s=float(chance.randint(5, 40)),
+        users=ListChange("=", ("user1000",)),
+        nodes=ListChange("=", (node,)),
+        flags=ListChange("=", (chance.choice(list(ReservationFlag)).value, "IGNORE_JOBS")),
+    )
+    cluster.tell(CreateReservation(changes, OPERATOR, f"reservation-{cluster.now}"))
 
 
 def _submit(cluster: SimCluster, chance: random.Random) -> None:
@@ -61,7 +89,13 @@ def _submit(cluster: SimCluster, chance: random.Random) -> None:
     try:
         cluster.submit(
             name=chance.choice("ab"),
-            request=a_request(chance.randint(1, 3), gpus_per_node=chance.randint(0, 2)),
+            request=a_request(
+                chance.randint(1, 3),
+                gpus_per_node=chance.randint(0, 2),
+                reservation=chance.choice(["", "", "r"]),
+            ),
+            max_wait_s=chance.choice([0.0, 20.0]),
+            deadline=chance.choice([0.0, cluster.now + 60.0]),
             dependencies=dependencies,
             array_tasks=tuple(range(chance.choice([0, 0, 3]))),
             script_hash=chance.choice(["s1", "s2"]),

@@ -19,6 +19,8 @@ COMPARED = (
     "arrays",
     "partition_states",
     "requests",
+    "reservations",
+    "licenses_used",
     "next_job_id",
     "configuration",
     "configuration_text",

@@ -201,7 +201,10 @@ def test_sizes(text: str, mib: int) -> None:
         ('[cluster]\nstate_dir = "here"', '[cluster] state_dir = "here": must be an absolute path'),
         ("[jobs]\nrequeue = 1", "[jobs] requeue = 1: must be true or false"),
         ('[jobs]\noutput_file_mode = "rw"', "must be a file mode in octal"),
-        ('[scheduler]\nbackfill = "yes"', '[scheduler] backfill = "yes": must be "easy" or "off"'),
+        (
+            '[scheduler]\nbackfill = "yes"',
+            '[scheduler] backfill = "yes": must be "easy", "conservative" or "off"',
+        ),
         ('[[nodes]]\nname = "n[1-"', '[[nodes]] n[1-: name = "n[1-": must be a hostlist such as'),
         (
             '[[nodes]]\nname = "n1"\nmemory = "lots"',

@@ -16,7 +16,7 @@ from minislurm.domain.ids import JobId, RunNumber
 from minislurm.domain.resources import GpuGroup
 from minislurm.node import gpus
 from minislurm.node.cgroups import Cgroups, find_cgroups, v2_mount
-from minislurm.node.facts import find_facts, own_address
+from minislurm.node.facts import find_facts, find_topology, own_address
 from minislurm.node.gpus import NoGpus, NvmlProbe, gpu_type, grouped, make_probe
 from minislurm.node.messages import RunKey
 from minislurm.node.tracking import CgroupTracker
@@ -120,6 +120,16 @@ def test_facts_of_this_host() -> None:
     assert facts.memory_mib > 100
     assert facts.boot_time < facts.daemon_start_time
     assert (facts.address, facts.step_port, facts.gpus) == ("10.0.0.1", 77, ())
+
+
+def test_where_the_node_stands(tmp_path: Path) -> None:
+    assert find_topology("", "n1") == ""
+    assert find_topology("zone=a/rack={node}", "n1") == "zone=a/rack=n1"
+    (tmp_path / "n1").write_text(" rack=r7 \n# by the data centre\n")
+    assert find_topology(f"file:{tmp_path}/{{node}}", "n1") == "rack=r7"
+    for setting in (f"file:{tmp_path}/nosuch", "rack 7"):
+        with pytest.raises(ConfigurationError, match=r"node\.topology"):
+            find_topology(setting, "n1")
 
 
 def test_the_own_address_is_where_the_controller_sees_us() -> None:

@@ -38,7 +38,9 @@ QUICK = settings(
 )
 #: Put together by hand by whoever sends or shows them; no message has their name, but for Outcome, whose
 #: refusal travels as its code (rpc/status.py).
-WITHOUT_MESSAGE = {"Outcome", "ControllerInfo", "ConfigurationView", "StepView", "Touched", "ClusterState"}
+WITHOUT_MESSAGE = {
+    "Outcome", "ControllerInfo", "ConfigurationView", "StepView", "Touched", "Kept", "ClusterState",
+}  # fmt: skip
 
 
 def _dataclasses(module: ModuleType) -> Iterator[type]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -11,6 +13,7 @@ from minislurm.domain.configuration import DomainSpec, Partition, SchedulerSecti
 from minislurm.domain.ids import Bitmap, JobId, NodeName
 from minislurm.domain.resources import NodeAllocation, ResourceRequest, share_on_node
 from minislurm.domain.topology import Topology
+from minislurm.scheduling.features import constraint_of
 from minislurm.scheduling.model import (
     NodeAvailability,
     Plan,
@@ -22,6 +25,8 @@ from minislurm.scheduling.model import (
 from tests.builders import a_request
 
 NOW = 1000.0
+
+_run_ids = itertools.count(900_000)
 
 
 def a_node(
@@ -97,11 +102,11 @@ def a_run(
     memory_mib: int = 0,
     gpus: Sequence[int] = (),
     share: int = 0,
-    job: int = 900,
+    job: int | None = None,
 ) -> RunningJob:
     """A run on one node that ends `minutes` after NOW."""
     allocation = NodeAllocation(NodeName(node), _bits(cpus), memory_mib, _bits(gpus), 1, share)
-    return RunningJob(JobId(job), NOW + minutes * 60.0, (allocation,))
+    return RunningJob(JobId(job or next(_run_ids)), NOW + minutes * 60.0, (allocation,))
 
 
 def nodes_of(plan: Plan, job_id: int) -> list[str]:
@@ -149,6 +154,8 @@ def check(snapshot: Snapshot, plan: Plan) -> None:
             memory[part.node] -= part.memory_mib
             assert memory[part.node] >= 0, "memory given twice"
         check_gang(jobs, nodes, placement.allocation)
+        names = [part.node for part in placement.allocation]
+        assert may_lie(jobs.request, names, snapshot)
     for job_id, job in queued.items():
         tasks = placed.get(job_id, [])
         assert len(tasks) <= job.slots
@@ -203,18 +210,28 @@ def check_gang(
         assert sum(part.gpu_count for part in allocation) == max(request.gpus_total, base)
 
 
+def may_lie(request: ResourceRequest, names: Sequence[NodeName], snapshot: Snapshot) -> bool:
+    """What is asked of the gang's domains and of its features as a whole."""
+    topology, features = snapshot.topology, {node.name: node.features for node in snapshot.nodes}
+    leaves = Counter(topology.leaf_of_node.get(name, "") for name in names)
+    if request.switches and len(leaves) > request.switches:
+        return False
+    if request.segment and any(count % request.segment for count in leaves.values()):
+        return False
+    if request.topology_required and request.topology_level:
+        inside = {topology.domain_at(name, request.topology_level) for name in names}
+        if len(inside) > 1 or "" in inside:
+            return False
+    return constraint_of(request.features).is_met_by([features[name] for name in names])
+
+
 def could_start(jobs: RequestClass, nodes: Sequence[NodeAvailability], snapshot: Snapshot) -> bool:
-    """Brute force over all sets of these nodes. Not for `gpus_total`; features: names joined by ``|``."""
+    """Brute force over all sets of these nodes. Not for `gpus_total`."""
     request = jobs.request
     allowed = set(jobs.partition.nodes) - set(request.excluded_nodes) - set(jobs.avoided_nodes)
-    wanted = set(request.features.split("|")) if request.features else set()
-    features = {node.name: node.features for node in snapshot.nodes}
-    usable = [
-        node
-        for node in nodes
-        if node.usable and node.name in allowed and (not wanted or wanted & features[node.name])
-    ]
-    least = max(request.nodes_min, jobs.partition.min_nodes)
+    usable = [node for node in nodes if node.usable and node.name in allowed]
+    counted = sum(count for _, count in constraint_of(request.features).counts)
+    least = max(request.nodes_min, jobs.partition.min_nodes, counted)
     tasks = max(request.tasks, least)
     most = min(request.nodes_max or len(usable), jobs.partition.max_nodes or len(usable), len(usable))
     for size in range(least, most + 1):
@@ -222,7 +239,7 @@ def could_start(jobs: RequestClass, nodes: Sequence[NodeAvailability], snapshot:
             if not set(request.required_nodes) <= {node.name for node in some}:
                 continue
             room = [_tasks_on(request, node) for node in some]
-            if min(room) >= 1 and sum(room) >= tasks:
+            if min(room) >= 1 and sum(room) >= tasks and may_lie(request, [n.name for n in some], snapshot):
                 return True
     return False
 
@@ -267,7 +284,7 @@ def free_at(snapshot: Snapshot, plan: Plan, time: float) -> list[NodeAvailabilit
     for run in snapshot.running:
         if max(run.end_time, snapshot.now) <= time:
             for part in run.allocation:
-                nodes[part.node] = _freed(nodes[part.node], part)
+                nodes[part.node] = freed(nodes[part.node], part)
     for placement in plan.placements:
         limit_s = limits[placement.job_id]
         if not limit_s or snapshot.now + limit_s > time:
@@ -291,7 +308,7 @@ def _of_type(node: NodeAvailability, request: ResourceRequest) -> int:
     return bits
 
 
-def _freed(node: NodeAvailability, part: NodeAllocation) -> NodeAvailability:
+def freed(node: NodeAvailability, part: NodeAllocation) -> NodeAvailability:
     if part.gpu_share_milli:
         gpu = part.gpus.bit_length() - 1
         shares = dict(node.gpu_shares)

@@ -45,7 +45,7 @@ def test_a_job_that_ends_before_the_shadow_time_is_backfilled() -> None:
     short = a_class(BATCH, 2, minutes=20)
     long = a_class(BATCH, 3, minutes=21)
     snapshot = a_snapshot(NODES, head, short, long, running=BUSY)
-    plan = schedule(snapshot)
+    plan = schedule(snapshot, explain=True)
     check(snapshot, plan)
     assert started(plan) == [2]
     assert [reason(plan, i) for i in (1, 3)] == ["Resources", "Priority"]

@@ -83,7 +83,7 @@ def test_nothing_is_known_of_a_node_that_never_registered() -> None:
 def test_a_job_that_failed_on_every_node_waits_for_another() -> None:
     nodes = some_nodes(2)
     snapshot = a_snapshot(nodes, a_class(a_partition(nodes), 1, avoided_nodes=("n1", "n2")))
-    plan = schedule(snapshot)
+    plan = schedule(snapshot, explain=True)
     assert reason(plan, 1) == "ReqNodeNotAvail"
     assert plan.waits[JobId(1)].rejected == {"launch failed here": 2}
 
@@ -103,7 +103,7 @@ def test_rejected_counts_nodes_by_their_first_failing_filter() -> None:
     ]
     request = a_request(3, cpus_per_task=2, gpus_per_node=2, memory_per_node_mib=100, excluded_nodes=("n9",))
     snapshot = a_snapshot(nodes, a_class(a_partition(nodes), 1, request=request), running=running)
-    wait = schedule(snapshot).waits[JobId(1)]
+    wait = schedule(snapshot, explain=True).waits[JobId(1)]
     assert wait.reason.value == "Resources"
     assert wait.rejected == {
         "down, drained or not responding": 1,
@@ -120,5 +120,5 @@ def test_rejected_counts_nodes_by_their_first_failing_filter() -> None:
 def test_exclusive_rejects_nodes_in_use() -> None:
     nodes = some_nodes(2)
     jobs = a_class(a_partition(nodes), 1, request=a_request(2, exclusive=True))
-    wait = schedule(a_snapshot(nodes, jobs, running=[a_run("n1")])).waits[JobId(1)]
+    wait = schedule(a_snapshot(nodes, jobs, running=[a_run("n1")]), explain=True).waits[JobId(1)]
     assert wait.rejected == {"not idle": 1}

@@ -10,6 +10,7 @@ from tests.unit.scheduling.builders import (
     a_class,
     a_job,
     a_partition,
+    a_run,
     a_snapshot,
     check,
     reason,
@@ -120,3 +121,40 @@ def test_an_array_at_its_limit_holds_nobody_up() -> None:
         a_snapshot(nodes, a_class(batch, a_job(1, tasks=range(5), slots=0)), a_class(batch, 2, minutes=99))
     )
     assert started(plan) == [2]
+
+
+def test_fifo_takes_jobs_as_they_became_eligible() -> None:
+    classes = [a_class(BATCH, a_job(1, at=5)), a_class(BATCH, a_job(2, at=3), minutes=1)]
+    weights = {"priority_weight_job_size": 0, "priority_weight_age": 1000}
+    assert started(schedule(a_snapshot(ONE_CPU, *classes, order="fifo", **weights))) == [2]
+    urgent = replace(classes[0], fixed_priority=9)
+    assert started(schedule(a_snapshot(ONE_CPU, urgent, classes[1], order="fifo"))) == [1]
+
+
+def test_sjf_takes_the_shortest_limit_first_and_no_limit_last() -> None:
+    classes = [a_class(BATCH, 1, minutes=0), a_class(BATCH, 2, minutes=9), a_class(BATCH, 3, minutes=4)]
+    assert started(schedule(a_snapshot(ONE_CPU, *classes, order="sjf"))) == [3]
+    assert started(schedule(a_snapshot(ONE_CPU, *classes[:2], order="sjf"))) == [2]
+
+
+def test_a_partition_has_its_own_order() -> None:
+    nodes = some_nodes(2, cpus=1)
+    short, first = a_partition(nodes[:1], "short", order="sjf"), a_partition(nodes[1:], "first")
+    classes = [a_class(p, i + k, minutes=9 - k) for i, p in ((1, short), (11, first)) for k in (0, 1)]
+    assert sorted(started(schedule(a_snapshot(nodes, *classes, order="fifo")))) == [2, 11]
+
+
+def test_behind_the_head_the_shortest_may_come_first() -> None:
+    """One CPU is free until the head starts in ten minutes: either of two jobs can use it."""
+    nodes = some_nodes(1, cpus=2)
+    batch = a_partition(nodes)
+    classes = [
+        a_class(batch, 1, request=a_request(cpus_per_task=2), minutes=5),
+        a_class(batch, 2, minutes=10),
+        a_class(batch, 3, minutes=3),
+    ]
+    running = [a_run("n1", minutes=10)]
+    assert started(schedule(a_snapshot(nodes, *classes, running=running))) == [2]
+    snapshot = a_snapshot(nodes, *classes, running=running, backfill_order="shortest")
+    assert started(schedule(snapshot)) == [3]
+    assert schedule(snapshot).waits[JobId(1)].start_estimate == NOW + 600

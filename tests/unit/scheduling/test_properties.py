@@ -20,6 +20,7 @@ from minislurm.scheduling.backfill import Backfill
 from minislurm.scheduling.cycle import schedule
 from minislurm.scheduling.model import NodeAvailability, RunningJob, Snapshot
 from minislurm.scheduling.strategies import STRATEGIES
+from minislurm.scheduling.workspace import Workspace
 from tests.builders import a_request
 from tests.unit.scheduling.builders import (
     NOW,
@@ -31,6 +32,7 @@ from tests.unit.scheduling.builders import (
     check,
     could_start,
     free_at,
+    freed,
     nodes_of,
 )
 
@@ -72,9 +74,10 @@ def a_random_request(draw: st.DrawFn, nodes: list[NodeAvailability], total: bool
     memory_form = draw(st.sampled_from(("", "node", "cpu", "gpu")))
     gpus = draw(st.sampled_from((1, 1, 2, 3)))
     memory = draw(st.sampled_from((50, 50, 100, 300)))
+    most = draw(st.sampled_from((least, least, least + 1, 0)))
     return ResourceRequest(
         nodes_min=least,
-        nodes_max=draw(st.sampled_from((least, least, least + 1, 0))),
+        nodes_max=most,
         tasks=draw(st.integers(least, least + 3)),
         tasks_per_node=draw(mostly(0, 1, 2)),
         cpus_per_task=draw(st.sampled_from((1, 1, 2, 3))),
@@ -92,7 +95,11 @@ def a_random_request(draw: st.DrawFn, nodes: list[NodeAvailability], total: bool
         exclusive=gpu_form != "share" and draw(mostly(False, True)),
         required_nodes=tuple(draw(mostly([], names[:1], names[1:2]))),
         excluded_nodes=tuple(draw(mostly([], names[-1:]))),
-        features=draw(mostly("", "y", "x|y", "z")),
+        features=draw(mostly("", "y", "x|y", "z", "[x|y]", "y*1", "[x*1&y*1]")),
+        topology_level=draw(mostly("", "rack", "spine")),
+        topology_required=draw(st.booleans()),
+        switches=draw(mostly(0, 1, 2)),
+        segment=draw(mostly(0, 1, least)) if most == least else 0,
     )
 
 
@@ -322,3 +329,20 @@ def test_indexes_taken_are_the_lowest(bits: int, count: int) -> None:
     plan = schedule(snapshot)
     if plan.placements:
         assert indexes_of(plan.placements[0].allocation[0].cpus) == indexes_of(node.cpus_free)[:count]
+
+
+@SMALL
+@given(snapshots(), st.data())
+def test_what_a_pass_leaves_to_the_next_changes_no_decision(snapshot: Snapshot, data: st.DataObject) -> None:
+    """Though placements of the last pass were refused, and some runs have ended."""
+    workspace = Workspace()
+    schedule(snapshot, workspace)
+    ended = data.draw(st.lists(st.booleans(), min_size=(n := len(snapshot.running)), max_size=n))
+    gone = [run for run, has_ended in zip(snapshot.running, ended, strict=True) if has_ended]
+    nodes = {node.name: node for node in snapshot.nodes}
+    for run in gone:
+        for part in run.allocation:
+            nodes[part.node] = freed(nodes[part.node], part)
+    running = [run for run in snapshot.running if run not in gone]
+    after = replace(snapshot, nodes=list(nodes.values()), running=running)
+    assert schedule(after, workspace) == schedule(after)

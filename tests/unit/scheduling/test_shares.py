@@ -53,7 +53,7 @@ def test_a_whole_gpu_is_never_one_that_is_shared_nor_the_other_way_round() -> No
     running = [a_run("n1", cpus=(0,), gpus=(0,), share=100), a_run("n1", cpus=(1,), gpus=(1,))]
     whole = a_class(batch, 1, request=a_request(gpus_per_node=1), fixed_priority=2)
     part = a_class(batch, 2, request=share(950), fixed_priority=1)
-    plan = schedule(a_snapshot([node], whole, part, running=running))
+    plan = schedule(a_snapshot([node], whole, part, running=running), explain=True)
     assert started(plan) == []
     assert plan.waits[a_job(1).job_id].rejected == {"gpus busy": 1}
     assert plan.waits[a_job(2).job_id].rejected == {"gpus busy": 1}

@@ -1,0 +1,48 @@
+"""Licenses and --exclusive=user: what a job's start takes besides nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from minislurm.cluster.state import ClusterState
+from minislurm.domain.errors import Refusal, RefusalCode
+from minislurm.domain.ids import NodeName
+from minislurm.domain.job import Job
+from minislurm.domain.resources import ResourceRequest
+
+
+def total_licenses(state: ClusterState) -> dict[str, int]:
+    return {license.name: license.count for license in state.configuration.licenses}
+
+
+def free_licenses(state: ClusterState) -> dict[str, int]:
+    """By name. Below zero after a configuration with fewer than are in use."""
+    used = state.licenses_used
+    return {name: total - used.get(name, 0) for name, total in total_licenses(state).items()}
+
+
+def refuse_licenses(state: ClusterState, request: ResourceRequest) -> Refusal | None:
+    """More than there are could never start."""
+    totals = total_licenses(state)
+    if any(license.count > totals.get(license.name, -1) for license in request.licenses):
+        return Refusal(RefusalCode.INVALID_LICENSES)
+    return None
+
+
+def has_licenses(state: ClusterState, job: Job) -> bool:
+    if not job.request.licenses:
+        return True
+    free = free_licenses(state)
+    return all(license.count <= free.get(license.name, -1) for license in job.request.licenses)
+
+
+def may_share(state: ClusterState, job: Job, names: Iterable[NodeName]) -> bool:
+    """On a node that holds a job with --exclusive=user, all jobs are of one user."""
+    for name in names:
+        for other_id in state.nodes[name].jobs:
+            other = state.jobs[other_id]
+            if other.spec.user_id == job.spec.user_id:
+                continue
+            if job.request.exclusive_user is not None or other.request.exclusive_user is not None:
+                return False
+    return True

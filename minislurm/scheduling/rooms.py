@@ -1,0 +1,39 @@
+"""The rooms of the requests that were in turn last, kept up to date with placements instead of made anew."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+
+from minislurm.scheduling.room import Room
+
+#: Bytes by which the memory of kept rooms is bounded, and what one takes for each node.
+_BYTES, _BYTES_A_NODE = 48 << 20, 64
+
+
+class Rooms:
+    """`changes`: the nodes of every placement of the pass, in their order; it grows."""
+
+    def __init__(self, changes: Sequence[int], nodes: int) -> None:
+        self._changes = changes
+        self._most = max(4, _BYTES // (_BYTES_A_NODE * max(1, nodes)))
+        #: With the number of changes that each has seen; the one used last is the last.
+        self._kept: OrderedDict[Hashable, tuple[Room, int]] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], Room]) -> Room:
+        """The room known by `key` as it is now. `make` sees everything that was changed so far."""
+        kept = self._kept.pop(key, None)
+        if kept is None:
+            room = make()
+            if len(self._kept) >= self._most:
+                self._kept.popitem(last=False)
+        else:
+            room, seen = kept
+            if seen < len(self._changes):
+                room.refresh(self._changes[seen:])
+        self._kept[key] = (room, len(self._changes))
+        return room
+
+    def forget(self, key: Hashable) -> None:
+        """It is not asked for again in this pass."""
+        self._kept.pop(key, None)

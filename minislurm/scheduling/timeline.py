@@ -1,0 +1,110 @@
+"""Which amounts come free on which node, and when: the ends of the running jobs, in order."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Generator, Iterable, Sequence
+
+import numpy as np
+
+from minislurm.domain.ids import JobId
+from minislurm.scheduling.domains import Indexes
+from minislurm.scheduling.model import RunningJob
+from minislurm.scheduling.nodes import Counts, Inventory, PartialShares, Share
+
+#: Allocations read between two yields: about a millisecond.
+_CHUNK = 500
+
+
+class Timeline:
+    """Kept from pass to pass: `load` reads only what has changed; placements of the pass follow."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._inventory = inventory
+        self._now = 0.0
+        self._known: dict[JobId, tuple[RunningJob, tuple[Share, ...]]] = {}
+        #: (end, job id) of the running jobs, ascending.
+        self._order: list[tuple[float, JobId]] = []
+        #: Placements of this pass.
+        self._ends: list[float] = []
+        self._shares: list[Share] = []
+        self._sorted: SortedShares | None = None
+
+    def begin(self, now: float) -> None:
+        """A new pass: the placements of the last one are running jobs by now, or were refused."""
+        self._now = now
+        if self._ends:
+            self._ends, self._shares, self._sorted = [], [], None
+
+    def load(self, running: Iterable[RunningJob]) -> Generator[None, None, None]:
+        """Yields between units of work."""
+        current = {job.job_id: job for job in running}
+        gone = [job_id for job_id, (job, _) in self._known.items() if current.get(job_id) is not job]
+        for job_id in gone:
+            job, _ = self._known.pop(job_id)
+            del self._order[bisect_left(self._order, (job.end_time, job_id))]
+        if gone:
+            self._sorted = None
+        count = 0
+        for job_id, job in current.items():
+            if job_id in self._known:
+                continue
+            self._sorted = None
+            self._known[job_id] = (job, self._shares_of(job))
+            insort(self._order, (job.end_time, job_id))
+            count += len(job.allocation)
+            if count >= _CHUNK:
+                count = 0
+                yield
+
+    def _shares_of(self, job: RunningJob) -> tuple[Share, ...]:
+        shares = (self._inventory.share_of(allocation) for allocation in job.allocation)
+        return tuple([share for share in shares if share is not None])
+
+    def add(self, end: float, share: Share) -> None:
+        self._ends.append(end)
+        self._shares.append(share)
+        self._sorted = None
+
+    def sorted(self) -> SortedShares:
+        if self._sorted is None:
+            ends, shares = list(self._ends), list(self._shares)
+            for end, job_id in self._order:
+                for share in self._known[job_id][1]:
+                    ends.append(end)
+                    shares.append(share)
+            self._sorted = SortedShares(ends, shares, len(self._inventory.type_bits))
+        return self._sorted
+
+
+class SortedShares:
+    """The shares in the order of their ends, as arrays. A run past its limit is about to end."""
+
+    def __init__(self, ends: Sequence[float], shares: Sequence[Share], gpu_types: int) -> None:
+        times = np.array(ends, dtype=np.float64)
+        order = times.argsort(kind="stable")
+        columns = np.array([share[:4] for share in shares], dtype=np.int64).reshape(len(shares), 4)[order]
+        gpus = np.array([share.gpus for share in shares], dtype=np.int64).reshape(len(shares), gpu_types)
+        self.ends = times[order]
+        self.nodes: Indexes = columns[:, 0]
+        self.cpus: Indexes = columns[:, 2]
+        self.memory_mib: Indexes = columns[:, 3]
+        #: At most: a share counts as a whole GPU. What it truly gives back depends on who else is on it.
+        self.gpus: Indexes = gpus[order]
+        self._whole = self.gpus
+        parts = [i for i in order.tolist() if shares[i].gpu >= 0]
+        self._partial = PartialShares([ends[i] for i in parts], [shares[i] for i in parts])
+        if parts:
+            is_part = np.array([share.gpu >= 0 for share in shares], dtype=np.bool_)[order]
+            self._whole = np.where(is_part[:, None], 0, self.gpus)
+
+    def released_by(self, time: float, free: Counts) -> Counts:
+        """What is free then, if nothing else starts."""
+        count = int(self.ends.searchsorted(time, side="right"))
+        then, nodes = free.copy(), self.nodes[:count]
+        np.add.at(then.cpus, nodes, self.cpus[:count])
+        np.add.at(then.memory_mib, nodes, self.memory_mib[:count])
+        for row in range(len(then.gpus)):
+            np.add.at(then.gpus[row], nodes, self._whole[:count, row])
+        self._partial.release_by(time, then)
+        return then

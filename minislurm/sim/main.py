@@ -1,0 +1,272 @@
+"""`minislurm simulate`: a trace on a cluster that need not exist, scheduled by the code that schedules real
+ones."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from minislurm.domain import times
+from minislurm.domain.configuration import Configuration
+from minislurm.domain.errors import ConfigurationError, MinislurmError, UsageError
+from minislurm.sim import cluster_file, policy, trace_file
+from minislurm.sim.checkpoints import Checkpoints
+from minislurm.sim.failures import Failures
+from minislurm.sim.trace import Workload
+from minislurm.sim.workload import Synthetic, generate
+
+_SYNTHETIC = "synthetic"
+_EPILOG = """\
+traces: SWF (*.swf, *.swf.gz); openb's pod list; any CSV or JSON lines with the columns submit, run, limit,
+gpus, cpus, processors, nodes, memory_mib, gpu_type, user, account, partition (Philly's as they are); or
+synthetic:jobs=5000,load=0.9,... for a generated workload (see minislurm/sim/workload.py).
+
+example: minislurm simulate --trace KTH-SP2.swf.gz --cluster flat:100 --policy fifo --policy easy
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code: 0, or 1 where something is wrong with what was asked."""
+    options = _parser().parse_args(arguments)
+    try:
+        _run(options)
+    except BrokenPipeError:
+        return 1
+    except MinislurmError as error:
+        print(f"minislurm simulate: error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="minislurm simulate",
+        description="Run a trace through the production scheduler under a virtual clock.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--trace", metavar="FILE", help="the jobs; or synthetic[:SETTING=VALUE,...]")
+    add("--cluster", metavar="CLUSTER", help="a configuration file, flat:PROCESSORS or openb:NODES.csv")
+    add("--set", metavar="KEY=VALUE", action="append", default=[], help="override a key of the configuration")
+    add(
+        "--policy", metavar="NAME", action="append", default=[],
+        help=f"one of {', '.join(policy.POLICIES)}; repeatable, all are compared (default: configured)",
+    )  # fmt: skip
+    add("--placement", metavar="NAME", help="how every partition chooses nodes: binpack, spread")
+    add(
+        "--runtimes", choices=["estimates", "exact"], default="estimates",
+        help="what the scheduler knows: the users' estimates (default), or each job's run time",
+    )  # fmt: skip
+    add("--seed", type=int, default=0, help="of everything that is drawn (default: 0)")
+    add(
+        "--time-scale",
+        type=_positive,
+        default=1.0,
+        metavar="X",
+        help="stretch submission times: 0.5 is twice the load",
+    )
+    add("--racks", type=_count, metavar="NODES", help="put the nodes into racks of so many, in their order")
+    add("--partition-by", choices=["account"], help="each job goes to the partition named as its account")
+    add("--mtbf", type=_duration, metavar="TIME", help="mean time between failures of one node")
+    add(
+        "--repair",
+        type=_duration,
+        default=3600.0,
+        metavar="TIME",
+        help="mean time to repair a node (default: 1:00:00)",
+    )
+    add(
+        "--checkpoint-every",
+        type=_duration,
+        default=0.0,
+        metavar="TIME",
+        help="jobs checkpoint after so much work",
+    )
+    add("--checkpoint-cost", type=_duration, default=0.0, metavar="TIME", help="one checkpoint takes so long")
+    add(
+        "--restart-cost",
+        type=_duration,
+        default=0.0,
+        metavar="TIME",
+        help="a run that goes on from one begins so late",
+    )
+    add("--lenient", action="store_true", help="count and skip lines that cannot be read")
+    add("--json", metavar="OUT", help="write figures and courses there; - for standard output")
+    add("--html", metavar="OUT", help="write a report with plots there (needs minislurm[sim])")
+    add("--from-cluster", action="store_true", help=argparse.SUPPRESS)
+    add("--accounting", metavar="FILE", help=argparse.SUPPRESS)
+    return parser
+
+
+def _run(options: argparse.Namespace) -> None:
+    for name, given in (("--from-cluster", options.from_cluster), ("--accounting", options.accounting)):
+        if given:
+            raise UsageError(f"{name}: not built yet")
+    for name in ("trace", "cluster"):
+        if not getattr(options, name):
+            raise UsageError(f"--{name} is needed; see minislurm simulate --help")
+    configuration = _cluster(options)
+    workload = _workload(options, configuration)
+    for line in [*workload.notes, *_skipped(workload)]:
+        print(f"minislurm simulate: {line}", file=sys.stderr)
+    # NumPy takes a tenth of a second to load: what is wrong with the command line is said before.
+    from minislurm.sim import report_html, report_json, report_text
+    from minislurm.sim.plots import Plots
+    from minislurm.sim.simulation import Plan, simulate
+
+    if options.html:
+        Plots.load()  # what is missing is said before the work
+    plan = Plan(
+        workload,
+        configuration,
+        tuple(policy.named(name) for name in dict.fromkeys(options.policy or ["configured"])),
+        exact=options.runtimes == "exact",
+        checkpoints=Checkpoints(options.checkpoint_every, options.checkpoint_cost, options.restart_cost),
+        failures=Failures(options.mtbf, options.repair, options.seed) if options.mtbf else None,
+        settings=_settings(options),
+    )
+    # Hundreds of thousands of records that stay: looking through them for cycles costs more than it frees.
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
+    with _Progress(len(workload.jobs)) as progress:
+        measured = simulate(plan, progress.show)
+    if options.json != "-":
+        print(report_text.render(measured))
+    if options.json:
+        _write(options.json, report_json.render(plan, measured))
+    if options.html:
+        _write(options.html, report_html.render(plan, measured))
+
+
+def _cluster(options: argparse.Namespace) -> Configuration:
+    configuration = cluster_file.read(options.cluster, tuple(options.set))
+    if options.racks:
+        configuration = cluster_file.in_racks(configuration, options.racks)
+    if options.placement:
+        configuration = policy.with_placement(configuration, options.placement)
+    for name in options.policy:
+        policy.named(name).on(configuration)
+    return configuration
+
+
+def _workload(options: argparse.Namespace, configuration: Configuration) -> Workload:
+    kind, _, settings = options.trace.partition(":")
+    if kind == _SYNTHETIC:
+        workload = generate(Synthetic.parse(settings), _units(configuration), options.seed)
+    else:
+        workload = trace_file.read(Path(options.trace), lenient=options.lenient)
+    if options.partition_by:
+        known = {partition.name for partition in configuration.partitions}
+        unknown = sorted({job.account for job in workload.jobs} - known)
+        if unknown:
+            raise ConfigurationError(
+                f"--partition-by account: no partition {unknown[0]} ({len(unknown)} unknown)"
+            )
+        workload = replace(workload, jobs=tuple(replace(job, partition=job.account) for job in workload.jobs))
+    return workload.scaled(options.time_scale)
+
+
+def _units(configuration: Configuration) -> int:
+    gpus = sum(group.count for spec in configuration.nodes for group in spec.gpus)
+    return gpus or sum(spec.cpus or 0 for spec in configuration.nodes)
+
+
+def _skipped(workload: Workload) -> list[str]:
+    if not workload.skipped:
+        return []
+    return [f"{len(workload.skipped)} lines skipped, the first: {workload.skipped[0]}"]
+
+
+def _settings(options: argparse.Namespace) -> tuple[tuple[str, str], ...]:
+    """What was asked for, as far as it decides the result."""
+    left_out = {"json", "html", "policy", "from_cluster", "accounting", "lenient"}
+    given = {name: value for name, value in vars(options).items() if value not in (None, [], False, 0.0)}
+    return tuple(
+        (name.replace("_", "-"), _shown(value)) for name, value in given.items() if name not in left_out
+    )
+
+
+def _shown(value: object) -> str:
+    return (
+        " ".join(value)
+        if isinstance(value, list)
+        else f"{value:g}"
+        if isinstance(value, float)
+        else str(value)
+    )
+
+
+def _write(path: str, text: str) -> None:
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise ValueError
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+def _duration(text: str) -> float:
+    """Slurm's forms: 30 is minutes, 1:00:00 an hour, 7-00:00:00 a week."""
+    seconds = times.parse_duration(text)
+    if not seconds:
+        raise ValueError
+    return seconds
+
+
+class _Progress:
+    """A bar on the terminal; nothing where standard error is none."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._bar: Callable[[str, int], None] | None = None
+
+    def __enter__(self) -> _Progress:
+        if not sys.stderr.isatty():
+            return self
+        from rich.console import Console
+        from rich.progress import Progress, TaskID
+
+        self._rich = Progress(console=Console(stderr=True), transient=True)
+        tasks: dict[str, TaskID] = {}
+
+        def bar(name: str, ended: int) -> None:
+            if name not in tasks:
+                tasks[name] = self._rich.add_task(name, total=self._jobs)
+            self._rich.update(tasks[name], completed=ended)
+
+        self._rich.start()
+        self._bar = bar
+        return self
+
+    def show(self, name: str, ended: int) -> None:
+        if self._bar is not None:
+            self._bar(name, ended)
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._rich.stop()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,74 @@
+"""Named policies: what each changes in the scheduler's settings. The code behind them is production's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from minislurm.domain.configuration import Configuration, Partition, SchedulerSection
+from minislurm.domain.configuration_values import convert, field_names
+from minislurm.domain.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    name: str
+    summary: str
+    settings: dict[str, object] = field(default_factory=dict)
+
+    def on(self, configuration: Configuration) -> Configuration:
+        return with_settings(configuration, self.settings, f"--policy {self.name}")
+
+
+POLICIES = {
+    policy.name: policy
+    for policy in (
+        Policy("configured", "as the cluster's configuration says"),
+        Policy(
+            "fifo",
+            "submission order, nobody passes the first job that waits",
+            {"order": "fifo", "backfill": "off"},
+        ),
+        Policy("easy", "submission order, EASY backfill", {"order": "fifo", "backfill": "easy"}),
+        Policy(
+            "easy-sjf",
+            "as easy, but behind the first job that waits the shortest is tried first",
+            {"order": "fifo", "backfill": "easy", "backfill_order": "shortest"},
+        ),
+        Policy(
+            "conservative",
+            "submission order, backfill delays none of those before it",
+            {"order": "fifo", "backfill": "conservative"},
+        ),
+        Policy("sjf", "the shortest time limit first, nobody passes it", {"order": "sjf", "backfill": "off"}),
+    )
+}
+
+
+def named(name: str) -> Policy:
+    """Raises ConfigurationError."""
+    policy = POLICIES.get(name)
+    if policy is None:
+        raise ConfigurationError(f"--policy {name}: no such policy (there are {', '.join(POLICIES)})")
+    return policy
+
+
+def with_placement(configuration: Configuration, placement: str) -> Configuration:
+    """Every partition places this way. Raises ConfigurationError."""
+    return with_settings(configuration, {"placement": placement}, f"--placement {placement}")
+
+
+def with_settings(configuration: Configuration, settings: dict[str, object], asked: str) -> Configuration:
+    """The scheduler's settings, and those of partitions that would stand before them, changed."""
+    scheduler = configuration.scheduler
+    own: dict[str, Any] = {}
+    for key, value in settings.items():
+        try:
+            changed = {key: convert(SchedulerSection, key, value)}
+        except ValueError as error:
+            raise ConfigurationError(f"{asked}: {key} {error}") from None
+        scheduler = replace(scheduler, **changed)  # type: ignore[arg-type]
+        if key in field_names(Partition):
+            own[key] = ""
+    partitions = tuple(replace(partition, **own) for partition in configuration.partitions)
+    return replace(configuration, scheduler=scheduler, partitions=partitions)

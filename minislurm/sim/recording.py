@@ -1,0 +1,145 @@
+"""What a replay leaves behind: one record for each job, and how full the cluster was at each instant."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+
+from minislurm.domain.configuration import Configuration
+from minislurm.domain.ids import NodeName
+from minislurm.domain.resources import NodeAllocation
+from minislurm.domain.states import JobState
+from minislurm.domain.topology import Topology
+from minislurm.sim.trace import TraceJob
+
+
+@dataclass(slots=True)
+class Run:
+    """One attempt: `units` (GPUs, or CPUs on a cluster without) by rack, from `start` to `end`."""
+
+    start_s: float
+    units_by_rack: dict[str, int]
+    nodes: int
+    end_s: float = 0.0
+
+    @property
+    def units(self) -> int:
+        return sum(self.units_by_rack.values())
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a job of the trace. Times are the trace's own seconds."""
+
+    trace: TraceJob
+    submit_s: float
+    #: What its script takes, cut off at its time limit.
+    run_s: float = 0.0
+    end_s: float = 0.0
+    #: None: it never ended (it still waits when nothing is left to happen).
+    state: JobState | None = None
+    #: False: refused at submission.
+    is_known: bool = True
+    #: Why it still waits, or was refused.
+    why: str = ""
+    runs: list[Run] = field(default_factory=list)
+    #: By cause ("node_fail", "preempt" …).
+    requeues: dict[str, int] = field(default_factory=dict)
+    #: Unit-seconds of work that had to be done again.
+    lost: float = 0.0
+
+    @property
+    def has_run(self) -> bool:
+        return self.state is not None and bool(self.runs)
+
+    @property
+    def wait_s(self) -> float:
+        """Until its first run."""
+        return self.runs[0].start_s - self.submit_s
+
+    @property
+    def turnaround_s(self) -> float:
+        return self.end_s - self.submit_s
+
+    @property
+    def owner(self) -> str:
+        """The account, or the user where the trace knows none."""
+        return self.trace.account or self.trace.user
+
+
+@dataclass(slots=True)
+class Series:
+    """A step function over time: what holds from `times[i]` on."""
+
+    times: array[float] = field(default_factory=lambda: array("d"))
+    used: array[float] = field(default_factory=lambda: array("d"))
+    pending: array[float] = field(default_factory=lambda: array("d"))
+    running: array[float] = field(default_factory=lambda: array("d"))
+    #: Free units on nodes that are in use: what a job that needs a whole node cannot have.
+    stranded: array[float] = field(default_factory=lambda: array("d"))
+    #: Units on nodes that may be used.
+    usable: array[float] = field(default_factory=lambda: array("d"))
+    _last: tuple[int, ...] = ()
+
+    def add(self, time: float, used: int, pending: int, running: int, stranded: int, usable: int) -> None:
+        """The last word on an instant counts."""
+        values = (used, pending, running, stranded, usable)
+        if values == self._last:
+            return
+        self._last = values
+        columns = (self.used, self.pending, self.running, self.stranded, self.usable)
+        if self.times and self.times[-1] == time:
+            for column, value in zip(columns, values, strict=True):
+                column[-1] = value
+            return
+        self.times.append(time)
+        for column, value in zip(columns, values, strict=True):
+            column.append(value)
+
+
+class Occupancy:
+    """How many units each node has, and has in use. Units are GPUs where the cluster has any, else CPUs."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.on_gpus = any(spec.gpus for spec in configuration.nodes)
+        self.capacity = {
+            spec.name: sum(group.count for group in spec.gpus) if self.on_gpus else spec.cpus or 0
+            for spec in configuration.nodes
+        }
+        self.total = self.usable = sum(self.capacity.values())
+        self.used = 0
+        #: Free units on nodes that are partly in use.
+        self.stranded = 0
+        self._used_on: Counter[NodeName] = Counter()
+        self._down: set[NodeName] = set()
+        leaf_of_node = Topology.of(configuration.topology).leaf_of_node
+        self.rack_of = {name: leaf_of_node.get(name, "") for name in self.capacity}
+
+    def units(self, part: NodeAllocation) -> int:
+        return part.gpu_count if self.on_gpus else part.cpu_count
+
+    def begin(self, allocation: tuple[NodeAllocation, ...], now: float) -> Run:
+        by_rack: dict[str, int] = {}
+        for part in allocation:
+            units = self.units(part)
+            rack = self.rack_of[part.node]
+            by_rack[rack] = by_rack.get(rack, 0) + units
+            self._change(part.node, units)
+        return Run(now, by_rack, len(allocation))
+
+    def end(self, allocation: tuple[NodeAllocation, ...]) -> None:
+        for part in allocation:
+            self._change(part.node, -self.units(part))
+
+    def set_down(self, node: NodeName, down: bool) -> None:
+        if down != (node in self._down):
+            self.usable += -self.capacity[node] if down else self.capacity[node]
+            (self._down.add if down else self._down.discard)(node)
+
+    def _change(self, node: NodeName, units: int) -> None:
+        before, capacity = self._used_on[node], self.capacity[node]
+        after = before + units
+        self._used_on[node] = after
+        self.used += units
+        self.stranded += (capacity - after if after else 0) - (capacity - before if before else 0)

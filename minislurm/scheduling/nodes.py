@@ -300,11 +300,11 @@ class NodeTable:
     def place(self, shares: Sequence[Share]) -> tuple[NodeAllocation, ...]:
         """Takes the lowest free CPUs of each share's node, and of its GPUs those that are closest."""
         self.free.take_all(shares)
-        nodes = [share.node for share in shares]
+        for node in (nodes := [share.node for share in shares]):
+            self.turn += 1
+            self.turns[node] = self.turn
+            self.jobs[node] += 1
         self.changes += nodes
-        self.jobs[nodes] += 1
-        self.turns[nodes] = range(self.turn + 1, self.turn + len(nodes) + 1)
-        self.turn += len(nodes)
         return tuple([self._place(*share) for share in shares])
 
     def _place(

@@ -305,7 +305,9 @@ def _place(state: ClusterState, event: RunPlaced) -> None:
     for part in event.allocation:
         node = state.nodes[part.node]
         node.cpus_used = Bitmap(node.cpus_used | part.cpus)
-        node.gpus_used = Bitmap(node.gpus_used | part.gpus)
+        node.take_gpus(part)
+        state.placements += 1
+        node.last_placed = state.placements
         node.memory_used_mib += part.memory_mib
         node.jobs.add(job.id)
         state.touch_node(node.name)
@@ -340,7 +342,7 @@ def _release(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
     part = _part_on(job, name)
     node = state.nodes[name]
     node.cpus_used = Bitmap(node.cpus_used & ~part.cpus)
-    node.gpus_used = Bitmap(node.gpus_used & ~part.gpus)
+    node.release_gpus(part)
     node.memory_used_mib -= part.memory_mib
     node.jobs.discard(job.id)
     node.last_busy_time = now

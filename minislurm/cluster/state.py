@@ -78,6 +78,8 @@ class ClusterState:
     reservations: dict[str, Reservation] = field(default_factory=dict)
     next_job_id: JobId = JobId(1)
     accounts: AccountsState = field(default_factory=AccountsState)
+    #: Parts of runs placed on nodes so far; the last is also kept by node, for round robin.
+    placements: int = 0
 
     # Derived.
     topology: Topology = field(default_factory=Topology)

@@ -487,3 +487,22 @@ def test_scontrol_hostnames(cluster: Daemons) -> None:
     assert cluster.command("scontrol", "show", "hostlist", "n1,n2,n3,n7") == "n[1-3,7]\n"
     assert re.fullmatch(r"Slurmctld\(primary\) at \S+ is UP\n", cluster.command("scontrol", "ping"))
     assert re.search(r"^MinJobAge +=", cluster.command("scontrol", "show", "config"), re.M)
+
+
+def test_jobs_share_a_gpu(cluster: Daemons) -> None:
+    script = cluster.script("srun sh -c 'echo $CUDA_VISIBLE_DEVICES $MINISLURM_GPU_SHARE'; sleep 30\n")
+    jobs = [
+        cluster.sbatch(f"--gpus={part}", "-w", "n2", "-o", f"out{part}", script) for part in ("0.6", "0.4")
+    ]
+    other = cluster.sbatch("--gpus-per-node=1", "-w", "n2", "-o", "whole", script)
+    for job in (*jobs, other):
+        cluster.wait_state(job, "RUNNING")
+    cluster.wait(lambda: all(cluster.read(f) for f in ("out0.6", "out0.4", "whole")), "they have started")
+    assert (cluster.read("out0.6"), cluster.read("out0.4")) == ("0 0.6\n", "0 0.4\n")
+    assert cluster.read("whole") == "1\n"
+    text = cluster.command("scontrol", "-d", "show", "node", "n2")
+    assert "GresUsed=gpu:2(IDX:0-1),share:1(IDX:0)" in text
+    assert re.search(r"AllocTRES=cpu=3,\S*gres/gpu=2\n", text)
+    text = cluster.command("scontrol", "-d", "show", "job", str(jobs[0]))
+    assert "GRES=gpu:0.6(IDX:0)" in text
+    assert "gres/gpu=0.6" in text

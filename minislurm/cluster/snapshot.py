@@ -43,6 +43,7 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
         ],
         topology=state.topology,
         settings=state.configuration.scheduler,
+        job_factor_max=max((p.priority_job_factor for p in state.partitions.values()), default=1),
         reservations=tuple(_reserved(r) for r in sorted(state.reservations.values(), key=_by_start)),
         licenses=free_licenses(state),
         accounts=state.accounts.snapshot(now, state.nodes.values()),

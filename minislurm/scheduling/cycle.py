@@ -73,6 +73,7 @@ def steps(
         yield
     cycle.tell_users_apart(turns)
     yield from queue.load(turns)
+    turns.clear()  # so that they are let go of one by one, not all at the end
 
     while (turn_now := queue.pop()) is not None:
         turn, limited = turn_now, None

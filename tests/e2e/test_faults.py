@@ -233,7 +233,7 @@ def test_nothing_a_job_forks_survives_it(tracking: str) -> None:
         assert not daemons.processes_with(f"SLURM_JOB_ID={job}")
         stubborn = daemons.sbatch("-o", "out2", "--wrap", "trap '' TERM; setsid sleep 300 & sleep 300")
         daemons.wait_state(stubborn, "RUNNING")
-        assert daemons.processes_with(f"SLURM_JOB_ID={stubborn}")
+        daemons.wait(lambda: daemons.processes_with(f"SLURM_JOB_ID={stubborn}"), "the script has begun")
         daemons.command("scancel", str(stubborn))
         daemons.wait_state(stubborn, "CANCELLED")
         assert not daemons.processes_with(f"SLURM_JOB_ID={stubborn}")

@@ -399,6 +399,7 @@ def _register(state: ClusterState, event: NodeRegistered) -> None:
     node = state.nodes[event.node]
     moved = node.facts.topology != event.facts.topology
     node.facts = event.facts
+    state.kept.kinds.clear()
     if moved:
         state.place_nodes()
     node.stale_runs = tuple(

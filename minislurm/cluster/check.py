@@ -129,6 +129,11 @@ def _check_queue(state: ClusterState) -> None:
 def _check_kept(state: ClusterState) -> None:
     for name, piece in state.kept.nodes.items():
         assert piece == availability(state.nodes[name]), f"{name}: changed since the last snapshot"
+    for partition, kinds in state.kept.kinds.items():
+        had = {(node.cpus, node.memory_mib, node.gpus, node.spec.features) for node in kinds}
+        nodes = [state.nodes[node] for node in state.partitions[partition].nodes]
+        has = {(node.cpus, node.memory_mib, node.gpus, node.spec.features) for node in nodes}
+        assert has == had, f"{partition}: kinds of nodes differ"
     for job_id, run in state.kept.running.items():
         assert run == run_of(state, state.jobs[job_id]), f"{job_id}: changed since the last snapshot"
     for key, queued in state.queue.classes.items():

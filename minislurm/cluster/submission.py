@@ -114,18 +114,21 @@ def check_request(state: ClusterState, request: ResourceRequest, partition: Part
     refusal = licenses.refuse_licenses(state, request)
     if refusal is not None:
         return refusal
-    nodes = [state.nodes[name] for name in partition.nodes]
-    refusal = check_features(request, nodes) or check_topology(state.topology, request, nodes)
+    kinds = state.kinds_in(partition)
+    refusal = check_features(request, kinds)
+    if refusal is None and (request.topology_level or request.segment):
+        nodes = [state.nodes[name] for name in partition.nodes]
+        refusal = check_topology(state.topology, request, nodes)
     if refusal is not None:
         return refusal
-    if not nodes or any(not node.cpus for node in nodes):
+    if not kinds or any(not node.cpus for node in kinds):
         return None  # what a node has is not known before it registers
     cpus = max(request.cpus_per_task, request.cpus_per_node_min)
-    if cpus > max(node.cpus for node in nodes):
+    if cpus > max(node.cpus for node in kinds):
         return Refusal(RefusalCode.NODE_CONFIGURATION, details=("CPU count per node can not be satisfied",))
-    if not any(_has_memory(node, request) for node in nodes):
+    if not any(_has_memory(node, request) for node in kinds):
         return Refusal(RefusalCode.NODE_CONFIGURATION, details=("Memory specification can not be satisfied",))
-    if not any(_has_gpus(node, request) for node in nodes):
+    if not any(_has_gpus(node, request) for node in kinds):
         return Refusal(RefusalCode.NODE_CONFIGURATION)
     return None
 
@@ -186,8 +189,8 @@ def _spread_over_gpus(
     """``--gpus=16`` alone, where a node has 8: two nodes with a task each."""
     if not request.gpus_total:
         return request
-    partition_nodes = [state.nodes[name] for name in partition.nodes]
-    most = max((node.suitable_gpus(request).bit_count() for node in partition_nodes), default=0)
+    kinds = state.kinds_in(partition)
+    most = max((node.suitable_gpus(request).bit_count() for node in kinds), default=0)
     if request.gpus_total <= most or not most or spec.nodes_given or spec.tasks is not None:
         return request
     nodes = -(-request.gpus_total // most)

@@ -72,6 +72,11 @@ class Figure:
         sign, limit = self.target.split()
         return self.value <= float(limit) if sign == "<=" else self.value >= float(limit)
 
+    @property
+    def line(self) -> str:
+        met = {True: "met", False: "MISSED", None: ""}[self.is_met]
+        return f"{self.what:60}  {self.value:10.2f} {self.unit:5}  {self.target:8} {met}".rstrip()
+
 
 @dataclass(frozen=True)
 class Timed:
@@ -362,11 +367,7 @@ def main() -> int:
     for name in arguments.benchmarks or list(BENCHMARKS):
         for figure in BENCHMARKS[name](scale):
             figures.append(figure)
-            met = {True: "met", False: "MISSED", None: ""}[figure.is_met]
-            print(
-                f"{figure.what:60}  {figure.value:10.2f} {figure.unit:5}  {figure.target:8} {met}".rstrip(),
-                flush=True,
-            )
+            print(figure.line, flush=True)
     if arguments.json:
         rows = [
             {"what": f.what.strip(), "unit": f.unit, "value": f.value, "target": f.target, "met": f.is_met}

@@ -104,7 +104,7 @@ class Backfill:
         yield from self._load()
         ends = self._timeline.sorted()
         times = self._times(ends.ends, edges)
-        from_index = self._first_with_enough(partition, demand, free, times)
+        from_index = self._first_with_enough(partition, demand, times)
         if from_index == len(times):
             return None
         found: dict[int, list[Share] | None] = {}
@@ -133,21 +133,14 @@ class Backfill:
             yield from self._timeline.load(self._running)
             self._running = None
 
-    def _first_with_enough(
-        self, partition: Partition, demand: Demand, free: Counts, times: NDArray[np.float64]
-    ) -> int:
+    def _first_with_enough(self, partition: Partition, demand: Demand, times: NDArray[np.float64]) -> int:
         """Before that time the partition's nodes have too little in all: no need to look at each."""
         ends, members = self._timeline.sorted(), self._filters.members(partition)
-        sums = self._capacity.of(partition, free)
-        inside = members.mask[ends.nodes]
         index = 0
-        for have, need, freed in (
-            (sums.cpus, demand.cpus, ends.cpus),
-            (sums.memory_mib, demand.memory_mib, ends.memory_mib),
-            (sums.gpus, demand.gpus, ends.gpus.sum(axis=1)),
-        ):
+        for kind, (have, need) in enumerate(zip(self._capacity.now(partition), demand, strict=True)):
             if need > have:
-                enough = int(np.cumsum(np.where(inside, freed, 0)).searchsorted(need - have))
+                inside = members.mask[ends.nodes]
+                enough = int((ends.freed(kind) * inside).cumsum().searchsorted(need - have))
                 if enough == len(ends.ends):
                     return len(times)
                 index = max(index, int(times.searchsorted(ends.ends[enough])))

@@ -7,8 +7,7 @@ equal jobs are merged by the order of their next job; the first job that cannot 
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable
-
-import numpy as np
+from math import isfinite
 
 from minislurm.domain.states import Reason
 from minislurm.scheduling.accounts import AccountsPass
@@ -16,7 +15,7 @@ from minislurm.scheduling.backfill import Backfill, Reservation, end_of
 from minislurm.scheduling.capacity import Capacity
 from minislurm.scheduling.conservative import ConservativeBackfill
 from minislurm.scheduling.draft import Draft
-from minislurm.scheduling.model import TASK_LIMIT, Plan, PriorityLine, RequestClass, Snapshot, Wait
+from minislurm.scheduling.model import TASK_LIMIT, Plan, PriorityLine, Snapshot, Wait
 from minislurm.scheduling.nodes import Counts, Mask, Share
 from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.order import Queue, Ranking, Turn
@@ -183,7 +182,7 @@ class _Cycle:
         if not self._explains or reason not in _NODE_REASONS:
             return Wait(reason)
         total = self._table.inventory.total
-        return Wait(reason, self._filters.rejected(jobs, total, self._room_in(jobs, [total])))
+        return Wait(reason, self._filters.rejected(jobs, total, self._room_in(candidate, [total])))
 
     def find(self, turn: Turn) -> list[Share] | None:
         """Where one more job of the class can start without delaying a reservation; None: nowhere."""
@@ -242,7 +241,9 @@ class _Cycle:
             return last.wait
         reservation = yield from self._backfill.reserve(
             jobs.partition, end_of(0.0, jobs.time_limit_s), turn.candidate.demand, self._table.free,
-            lambda counts, time: choose(self._room_in(jobs, counts, self._openings.allowed(jobs, time))),
+            lambda counts, time: choose(
+                self._room_in(turn.candidate, counts, self._openings.allowed(jobs, time))
+            ),
             self._openings.edges(), lambda times: self._openings.segments(jobs, times),
         )  # fmt: skip
         if reservation is None:
@@ -293,7 +294,7 @@ class _Cycle:
 
     def _planned(self, wait: Wait, reservation: Reservation) -> Wait:
         names = self._table.inventory.names
-        start = reservation.time if np.isfinite(reservation.time) else 0.0
+        start = reservation.time if isfinite(reservation.time) else 0.0
         nodes = tuple([names[share.node] for share in reservation.shares])
         return Wait(wait.reason, wait.rejected, start, nodes)
 
@@ -303,11 +304,11 @@ class _Cycle:
         if not self._explains and self._capacity.now(jobs.partition).is_short_of(turn.candidate.demand):
             return _RESOURCES
         open_now = self._openings.allowed(jobs, self._now)
-        now = self._room_in(jobs, [free], open_now)
+        now = self._room_in(turn.candidate, [free], open_now)
         wait = _PRIORITY
         if choose(now) is None:
             wait = _RESOURCES
-            if open_now is not None and choose(alone := self._room_in(jobs, [free])) is not None:
+            if open_now is not None and choose(alone := self._room_in(turn.candidate, [free])) is not None:
                 wait = Wait(self._openings.reason(jobs, alone.tasks > 0))
         if not self._explains:
             return wait
@@ -349,13 +350,12 @@ class _Cycle:
         if open_now is not None:
             key = (key, id(jobs), self._openings.version)
         counts = [self._table.free, *reached]
-        return self._rooms.get(key, lambda: self._room_in(jobs, counts, open_now))
+        return self._rooms.get(key, lambda: self._room_in(turn.candidate, counts, open_now))
 
-    def _room_in(self, jobs: RequestClass, counts: list[Counts], open_nodes: Mask | None = None) -> Room:
+    def _room_in(self, candidate: Candidate, counts: list[Counts], open_nodes: Mask | None = None) -> Room:
         """`open_nodes`: what reservations and other users leave at that time; None: all."""
-        filters = self._filters
-        allowed = filters.allowed(jobs)
+        jobs, allowed = candidate.jobs, self._filters.allowed(candidate.jobs)
         if open_nodes is not None:
             allowed = allowed & open_nodes
         spread = (jobs.partition.placement or self._settings.placement) == "spread"
-        return Room(self._table.inventory, jobs.request, filters.bounds(jobs), allowed, counts, spread=spread)
+        return Room(self._table.inventory, jobs.request, candidate.bounds, allowed, counts, spread=spread)

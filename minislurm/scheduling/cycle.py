@@ -7,7 +7,7 @@ equal jobs are merged by the order of their next job; the first job that cannot 
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable
-from math import isfinite
+from math import inf, isfinite
 
 from minislurm.domain.states import Reason
 from minislurm.scheduling.accounts import AccountsPass
@@ -162,9 +162,9 @@ class _Cycle:
         self._rooms = Rooms(workspace.table.changes, len(workspace.table.inventory))
 
     def turn(self, candidate: Candidate, priority: PriorityLine) -> Turn:
-        jobs = candidate.jobs
         self._heads.add(candidate.head)
-        return Turn(candidate, priority, end_of(self._now, jobs.time_limit_s))
+        limit_s = candidate.jobs.time_limit_s
+        return Turn(candidate, priority, self._now + limit_s if limit_s else inf)
 
     def tell_users_apart(self, turns: list[Turn]) -> None:
         """Once all classes have been seen: what is true of one user's jobs may not be of another's."""

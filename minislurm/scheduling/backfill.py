@@ -107,18 +107,24 @@ class Backfill:
         from_index = self._first_with_enough(partition, demand, times)
         if from_index == len(times):
             return None
-        found: dict[int, list[Share] | None] = {}
+        found: dict[int, tuple[Counts, list[Share]]] = {}
 
         def fits(k: int) -> bool:
-            found[k] = fit([self._available(float(times[k]), free)], float(times[k]))
-            return found[k] is not None
+            time = float(times[k])
+            then = self._available(time, free)
+            shares = fit([then], time)
+            if shares is not None:
+                found[k] = then, shares
+            return shares is not None
 
         first = yield from _first_of(from_index, segments(times), len(times), fits)
-        shares = None if first is None else found[first]
-        if first is None or shares is None:
+        if first is None:
             return None
         time = float(times[first])
-        return self._keep(partition.name, time, time + duration_s, tuple(shares), free)
+        then, shares = found[first]
+        if self.reservations:  # of which it was the least at any time from then on
+            then = self._timeline.sorted().released_by(time, free)
+        return self._keep(partition.name, time, time + duration_s, tuple(shares), then)
 
     def _times(self, ends: NDArray[np.float64], edges: Sequence[float]) -> NDArray[np.float64]:
         """Ascending, from now on: when something ends, and `edges`."""
@@ -160,9 +166,9 @@ class Backfill:
         return then
 
     def _keep(
-        self, partition: str, time: float, end: float, shares: tuple[Share, ...], free: Counts
+        self, partition: str, time: float, end: float, shares: tuple[Share, ...], beside: Counts
     ) -> Reservation:
-        beside = self._timeline.sorted().released_by(time, free)
+        """`beside`: what is free at that time but for reservations. It becomes the new one's own."""
         for other in self.reservations:
             if other.time <= time and runs_past(other.end, time):
                 take_all(beside, other.shares)

@@ -131,6 +131,7 @@ class _Cycle:
     def __init__(self, snapshot: Snapshot, workspace: Workspace, queue: Queue, *, explain: bool) -> None:
         self._settings = settings = snapshot.settings
         self._now = snapshot.now
+        self._depth = settings.backfill_depth
         self._queue = queue
         self._explains = explain
         self._table = workspace.table
@@ -187,10 +188,10 @@ class _Cycle:
     def find(self, turn: Turn) -> list[Share] | None:
         """Where one more job of the class can start without delaying a reservation; None: nowhere."""
         if self._in_turn is not turn and (
-            self._is_closed(turn) or self._is_beyond_depth(turn) or self._known_wait(turn) is not None
+            self._known_wait(turn) is not None or self._is_closed(turn) or self._is_beyond_depth(turn)
         ):
             return None
-        if self._is_short(turn) or not self._openings.has_licenses(turn.jobs):
+        if self._is_short(turn) or (turn.jobs.request.licenses and not self._openings.has_licenses(turn.jobs)):
             return None
         return choose(self._room_beside_reservations(turn))
 
@@ -209,7 +210,7 @@ class _Cycle:
         if wait is not None and is_new:
             self._blocked[turn.key] = (turn.end, wait)
         if wait is None:
-            lacking = self._openings.license_wait(jobs)
+            lacking = self._openings.license_wait(jobs) if jobs.request.licenses else None
             if lacking is not None:
                 return lacking
             wait = self._why(turn)
@@ -282,7 +283,7 @@ class _Cycle:
     @property
     def is_over(self) -> bool:
         """Whether the classes that are left are all too far back, whatever their order."""
-        return self._looked_at >= self._settings.backfill_depth and len(self._blocked_in) == len(self._heads)
+        return self._looked_at >= self._depth and len(self._blocked_in) == len(self._heads)
 
     def why_beyond_depth(self, turn: Turn) -> Wait:
         return self._known_wait(turn) or _PRIORITY
@@ -332,7 +333,7 @@ class _Cycle:
         return known[1] if known is not None and turn.end >= known[0] else None
 
     def _is_beyond_depth(self, turn: Turn) -> bool:
-        return self._looked_at >= self._settings.backfill_depth and turn.candidate.head in self._blocked_in
+        return self._looked_at >= self._depth and turn.candidate.head in self._blocked_in
 
     def _is_closed(self, turn: Turn) -> bool:
         if self._closed is None:

@@ -26,7 +26,7 @@ class ClassKey:
     user_name: str = ""
     account: str = ""
     qos: str = ""
-    #: Of all the rest. A key is looked up again and again, and the request alone has more fields than anything.
+    #: Of all the rest: a key is looked up again and again, and a request has many fields.
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

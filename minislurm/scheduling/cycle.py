@@ -191,7 +191,7 @@ class _Cycle:
             self._known_wait(turn) is not None or self._is_closed(turn) or self._is_beyond_depth(turn)
         ):
             return None
-        if self._is_short(turn) or (turn.jobs.request.licenses and not self._openings.has_licenses(turn.jobs)):
+        if self._is_short(turn) or not self._openings.has_licenses(turn.jobs):
             return None
         return choose(self._room_beside_reservations(turn))
 
@@ -210,7 +210,7 @@ class _Cycle:
         if wait is not None and is_new:
             self._blocked[turn.key] = (turn.end, wait)
         if wait is None:
-            lacking = self._openings.license_wait(jobs) if jobs.request.licenses else None
+            lacking = self._openings.license_wait(jobs)
             if lacking is not None:
                 return lacking
             wait = self._why(turn)

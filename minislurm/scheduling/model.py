@@ -186,8 +186,8 @@ class PriorityLine(NamedTuple):
 
 class Standing(NamedTuple):
     """Why the jobs of a class wait, from the one at `first` on: the last of `why` is true of all behind it as
-    well, so that ten thousand equal jobs have two between them. A tuple, because one is made for every class in
-    every pass."""
+    well, so that ten thousand equal jobs have two between them. A tuple, because one is made for every class
+    in every pass."""
 
     jobs: RequestClass
     priority: PriorityLine

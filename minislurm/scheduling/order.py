@@ -70,9 +70,7 @@ class Ranking:
     def _without_age(self, jobs: RequestClass, job_factor_max: int) -> float:
         """The part of the priority that all jobs of the class share and that does not change."""
         settings = self._settings
-        partition = settings.priority_weight_partition * (
-            jobs.partition.priority_job_factor / job_factor_max
-        )
+        partition = settings.priority_weight_partition * (jobs.partition.priority_job_factor / job_factor_max)
         return partition + settings.priority_weight_job_size * self._size_factor(jobs) - jobs.nice
 
     def _size_factor(self, jobs: RequestClass) -> float:

@@ -74,6 +74,13 @@ def steps(
 
     while (turn_now := queue.pop()) is not None:
         turn, limited = turn_now, None
+        behind = cycle.why_behind_heads(turn) if not accounts else None
+        if behind is not None:
+            draft.wait(turn, behind)
+            if cycle.is_over:
+                break
+            yield
+            continue
         while turn.startable > 0 and turn.first_blocked < 0:
             limited = accounts.blocked(turn.jobs)
             shares = cycle.find(turn) if limited is None else None
@@ -200,6 +207,30 @@ class _Cycle:
         self._backfill.started(shares, turn.end)
         self._openings.started(turn.jobs, shares)
 
+    def why_behind_heads(self, turn: Turn) -> Wait | None:
+        """Why the class waits, where that is seen at a glance and nothing is reserved for it: the most common
+        turn by far where many wait. None: `find` and `block` say."""
+        head, request = turn.candidate.head, turn.jobs.request
+        blocked = self._blocked_in.get(head, 0)
+        if (
+            blocked < self._backfill.reservations_a_partition
+            or turn.startable < 1
+            or turn.first_blocked >= 0
+            or self._looked_at >= self._depth
+        ):
+            return None
+        wait, is_new = self._known_wait(turn), turn.key not in self._blocked
+        is_known = wait is not None
+        if wait is None:
+            if self._explains or request.licenses or not self._is_short_now(turn):
+                return None
+            wait = _RESOURCES
+        if is_new or not is_known:
+            self._blocked[turn.key] = (turn.end, wait)
+        self._looked_at += is_new
+        self._blocked_in[head] = blocked + 1
+        return wait
+
     def block(self, turn: Turn) -> Generator[None, None, Wait]:
         """Why the next job of the class waits. Reserves for it where backfill says so."""
         jobs = turn.jobs
@@ -302,7 +333,7 @@ class _Cycle:
     def _why(self, turn: Turn) -> Wait:
         """Resources: not even if it were first. Priority: it would fit, but others come before it."""
         jobs, free = turn.jobs, self._table.free
-        if not self._explains and self._capacity.now(jobs.partition).is_short_of(turn.candidate.demand):
+        if not self._explains and self._is_short_now(turn):
             return _RESOURCES
         open_now = self._openings.allowed(jobs, self._now)
         now = self._room_in(turn.candidate, [free], open_now)
@@ -318,10 +349,12 @@ class _Cycle:
 
     def _is_short(self, turn: Turn) -> bool:
         """Without a look at the nodes: the partition has less free in all, now or when a head starts."""
-        partition, demand = turn.jobs.partition, turn.candidate.demand
-        if self._capacity.now(partition).is_short_of(demand):
+        if self._is_short_now(turn):
             return True
-        return self._backfill.is_short(partition, demand, turn.end)
+        return self._backfill.is_short(turn.jobs.partition, turn.candidate.demand, turn.end)
+
+    def _is_short_now(self, turn: Turn) -> bool:
+        return self._capacity.now(turn.jobs.partition).is_short_of(turn.candidate.demand)
 
     def _known_wait(self, turn: Turn) -> Wait | None:
         known = self._blocked.get(turn.key)

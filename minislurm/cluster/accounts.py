@@ -87,21 +87,26 @@ class AccountsState:
     # What runs and waits
 
     def started(self, job: Job, now: float) -> None:
-        self.settle(charged_of(job), now)
-        self.limits.charge(charged_of(job), tres.as_dict(job.allocated_tres))
+        self._charge(job, now, 1)
 
     def ended(self, job: Job, now: float) -> None:
-        self.settle(charged_of(job), now)
-        self.limits.charge(charged_of(job), tres.as_dict(job.allocated_tres), -1)
+        self._charge(job, now, -1)
+
+    def _charge(self, job: Job, now: float, sign: int) -> None:
+        who = charged_of(job)
+        self.settle(who, now)
+        self.limits.charge(who, tres.as_dict(job.allocated_tres), sign)
 
     def count(self, job: Job, sign: int) -> None:
         """Takes a record's jobs into the number of submitted ones, or out of it."""
         number = jobs_in(job)
         if number:
             who = charged_of(job)
-            self.submitted[who] += sign * number
-            if not self.submitted[who]:
-                del self.submitted[who]
+            submitted = self.submitted.get(who, 0) + sign * number
+            if submitted:
+                self.submitted[who] = submitted
+            else:
+                self.submitted.pop(who, None)
 
     def recount(self, active: Iterable[Job]) -> None:
         """What runs, anew from the jobs that hold nodes."""

@@ -77,12 +77,11 @@ def apply(state: ClusterState, event: Event) -> None:
             job = _touch(state, event.job_id)
             job.prepared_nodes = (*job.prepared_nodes, event.node)
         case RunStarted():
-            job = _changing(state, event.job_id)
+            job = _touch(state, event.job_id)  # it holds nodes as before: no index differs
             job.state = JobState.RUNNING
             job.start_time = event.time
             for part in job.allocation:
                 state.nodes[part.node].launch_failures = 0
-            state.index_job(job)
         case RunEnding():
             _begin_ending(state, event)
         case NodeReleased():
@@ -317,7 +316,7 @@ def _place(state: ClusterState, event: RunPlaced) -> None:
 
 
 def _begin_ending(state: ClusterState, event: RunEnding) -> None:
-    job = _changing(state, event.job_id)
+    job = _touch(state, event.job_id)  # it holds nodes as before: no index differs
     job.state = JobState.COMPLETING
     job.end_cause = event.cause
     job.end_state = event.state
@@ -335,7 +334,6 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
         state.touch_node(name)
     for name in event.released_nodes:
         _release(state, job, name, event.time)
-    state.index_job(job)
 
 
 def _release(state: ClusterState, job: Job, name: NodeName, now: float) -> None:

@@ -26,6 +26,16 @@ class ClassKey:
     user_name: str = ""
     account: str = ""
     qos: str = ""
+    #: Of all the rest: a key is looked up again and again, and a request has many fields.
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        rest = (self.partition, self.time_limit_s, self.nice, self.priority, self.avoided_nodes)
+        whose = (self.user_id, self.user_name, self.account, self.qos)
+        object.__setattr__(self, "_hash", hash((self.request, rest, whose)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 def class_key(job: Job, by_account: bool = False) -> ClassKey:

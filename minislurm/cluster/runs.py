@@ -128,10 +128,11 @@ def decide_report(state: ClusterState, message: NodeReport, now: float) -> Answe
 
 def _stale(state: ClusterState, message: NodeReport, now: float) -> list[Event]:
     """A report of a run that is no longer the node's own: dropped, but for its being gone."""
-    key = f"{message.report.job_id}.{message.report.run}"
-    gone = message.clean or message.report.phase == "CLEAN"
-    node = state.nodes[message.node]
-    return [StaleRunEnded(now, node.name, key)] if gone and key in node.stale_runs else []
+    report, node = message.report, state.nodes[message.node]
+    if not node.stale_runs or not (message.clean or report.phase == "CLEAN"):
+        return []
+    key = f"{report.job_id}.{report.run}"
+    return [StaleRunEnded(now, node.name, key)] if key in node.stale_runs else []
 
 
 def _prepared(job: Job, node: NodeName, now: float) -> list[Event]:

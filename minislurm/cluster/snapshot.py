@@ -32,10 +32,11 @@ from minislurm.scheduling.model import (
 def snapshot(state: ClusterState, now: float) -> Snapshot:
     """A copy as cheap as it can be: it must stay true while the state goes on. What has not changed since the
     last one are the same objects, by which a pass's `Workspace` knows what it need not read again."""
+    nodes, running = state.kept.nodes, state.kept.running
     return Snapshot(
         now=now,
-        nodes=[kept_availability(state, node) for node in state.nodes.values()],
-        running=[kept_run(state, job_id) for job_id in state.active],
+        nodes=[nodes.get(name) or kept_availability(state, node) for name, node in state.nodes.items()],
+        running=[running.get(job_id) or kept_run(state, job_id) for job_id in state.active],
         classes=[
             _kept_class(state, key, queued)
             for key, queued in state.queue.classes.items()
@@ -135,7 +136,7 @@ def run_of(state: ClusterState, job: Job) -> RunningJob:
 def _kept_class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestClass:
     view = queued.view
     # What an array may still start depends on its running tasks as well.
-    if view is None or queued.array_rests or view.partition is not _partition(state, key.partition):
+    if view is None or queued.array_rests or view.partition is not state.kept.partitions.get(key.partition):
         view = queued.view = _class(state, key, queued)
     return view
 
@@ -186,7 +187,7 @@ class _Members(Sequence[QueuedJob]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[QueuedJob]: ...
     def __getitem__(self, index: int | slice) -> QueuedJob | Sequence[QueuedJob]:
-        if isinstance(index, slice):
+        if not isinstance(index, int):
             return _Members(self.members[index], self.arrays)
         job = self.made.get(index)
         if job is None:

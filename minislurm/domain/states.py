@@ -23,6 +23,9 @@ class JobState(Enum):
     DEADLINE = "DEADLINE"
     OUT_OF_MEMORY = "OUT_OF_MEMORY"
 
+    # Each member is one object, and many sets of them are asked: Enum would hash its name each time.
+    __hash__ = object.__hash__
+
     @property
     def compact(self) -> str:
         """squeue's two letters."""

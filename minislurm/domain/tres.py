@@ -108,14 +108,19 @@ def tres_of_allocation(
     allocation: Iterable[NodeAllocation], nodes: Mapping[NodeName, Node]
 ) -> tuple[TresAmount, ...]:
     """What a run holds. `nodes`: for the types of its GPUs."""
-    total: dict[str, int] = {}
+    cpus = memory_mib = count = gpus = 0
+    typed: dict[str, int] = {}
     for part in allocation:
-        add(total, {CPU: part.cpu_count, MEMORY: part.memory_mib, NODE: 1, GPU: part.gpu_count})
+        cpus += part.cpu_count
+        memory_mib += part.memory_mib
+        count += 1
         if part.gpus:
+            gpus += part.gpu_count
             for gpu_type in {group.type for group in nodes[part.node].gpus if group.type}:
                 bits = part.gpus & nodes[part.node].gpus_of_type(gpu_type)
-                add(total, {gpus_of_type(gpu_type): bits.bit_count()})
-    return tuple(TresAmount(name, total[name]) for name in sorted_names(total))
+                add(typed, {gpus_of_type(gpu_type): bits.bit_count()})
+    amounts = ((CPU, cpus), (MEMORY, memory_mib), (NODE, count), (GPU, gpus), *sorted(typed.items()))
+    return tuple([TresAmount(name, amount) for name, amount in amounts if amount])
 
 
 def as_dict(amounts: Iterable[TresAmount]) -> dict[str, int]:

@@ -54,6 +54,10 @@ class AccountsPass:
                 snapshot.book or RuleBook(snapshot.tree), snapshot.ledger.copy(), snapshot.capacity
             )
 
+    def __bool__(self) -> bool:
+        """Are there any?"""
+        return self._snapshot is not None
+
     def blocked(
         self, jobs: RequestClass, shares: Sequence[Share] | None = None, rows: Mapping[str, int] | None = None
     ) -> Wait | None:

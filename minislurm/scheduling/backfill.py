@@ -104,21 +104,27 @@ class Backfill:
         yield from self._load()
         ends = self._timeline.sorted()
         times = self._times(ends.ends, edges)
-        from_index = self._first_with_enough(partition, demand, free, times)
+        from_index = self._first_with_enough(partition, demand, times)
         if from_index == len(times):
             return None
-        found: dict[int, list[Share] | None] = {}
+        found: dict[int, tuple[Counts, list[Share]]] = {}
 
         def fits(k: int) -> bool:
-            found[k] = fit([self._available(float(times[k]), free)], float(times[k]))
-            return found[k] is not None
+            time = float(times[k])
+            then = self._available(time, free)
+            shares = fit([then], time)
+            if shares is not None:
+                found[k] = then, shares
+            return shares is not None
 
         first = yield from _first_of(from_index, segments(times), len(times), fits)
-        shares = None if first is None else found[first]
-        if first is None or shares is None:
+        if first is None:
             return None
         time = float(times[first])
-        return self._keep(partition.name, time, time + duration_s, tuple(shares), free)
+        then, shares = found[first]
+        if self.reservations:  # of which it was the least at any time from then on
+            then = self._timeline.sorted().released_by(time, free)
+        return self._keep(partition.name, time, time + duration_s, tuple(shares), then)
 
     def _times(self, ends: NDArray[np.float64], edges: Sequence[float]) -> NDArray[np.float64]:
         """Ascending, from now on: when something ends, and `edges`."""
@@ -133,21 +139,14 @@ class Backfill:
             yield from self._timeline.load(self._running)
             self._running = None
 
-    def _first_with_enough(
-        self, partition: Partition, demand: Demand, free: Counts, times: NDArray[np.float64]
-    ) -> int:
+    def _first_with_enough(self, partition: Partition, demand: Demand, times: NDArray[np.float64]) -> int:
         """Before that time the partition's nodes have too little in all: no need to look at each."""
         ends, members = self._timeline.sorted(), self._filters.members(partition)
-        sums = self._capacity.of(partition, free)
-        inside = members.mask[ends.nodes]
         index = 0
-        for have, need, freed in (
-            (sums.cpus, demand.cpus, ends.cpus),
-            (sums.memory_mib, demand.memory_mib, ends.memory_mib),
-            (sums.gpus, demand.gpus, ends.gpus.sum(axis=1)),
-        ):
+        for kind, (have, need) in enumerate(zip(self._capacity.now(partition), demand, strict=True)):
             if need > have:
-                enough = int(np.cumsum(np.where(inside, freed, 0)).searchsorted(need - have))
+                inside = members.mask[ends.nodes]
+                enough = int((ends.freed(kind) * inside).cumsum().searchsorted(need - have))
                 if enough == len(ends.ends):
                     return len(times)
                 index = max(index, int(times.searchsorted(ends.ends[enough])))
@@ -167,9 +166,9 @@ class Backfill:
         return then
 
     def _keep(
-        self, partition: str, time: float, end: float, shares: tuple[Share, ...], free: Counts
+        self, partition: str, time: float, end: float, shares: tuple[Share, ...], beside: Counts
     ) -> Reservation:
-        beside = self._timeline.sorted().released_by(time, free)
+        """`beside`: what is free at that time but for reservations. It becomes the new one's own."""
         for other in self.reservations:
             if other.time <= time and runs_past(other.end, time):
                 take_all(beside, other.shares)

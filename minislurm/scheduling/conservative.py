@@ -63,7 +63,8 @@ class ConservativeBackfill(Backfill):
             shares = fit(self._while(time, time + duration_s, free), time)
             if shares is not None:
                 self._book(demand, time, time + duration_s, shares)
-                return self._keep(partition.name, time, time + duration_s, tuple(shares), free)
+                then = self._timeline.sorted().released_by(time, free)
+                return self._keep(partition.name, time, time + duration_s, tuple(shares), then)
             time = profile.next_rise(time)
             yield
         return None

@@ -7,8 +7,7 @@ equal jobs are merged by the order of their next job; the first job that cannot 
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable
-
-import numpy as np
+from math import inf, isfinite
 
 from minislurm.domain.states import Reason
 from minislurm.scheduling.accounts import AccountsPass
@@ -16,7 +15,7 @@ from minislurm.scheduling.backfill import Backfill, Reservation, end_of
 from minislurm.scheduling.capacity import Capacity
 from minislurm.scheduling.conservative import ConservativeBackfill
 from minislurm.scheduling.draft import Draft
-from minislurm.scheduling.model import TASK_LIMIT, Plan, PriorityLine, RequestClass, Snapshot, Wait
+from minislurm.scheduling.model import TASK_LIMIT, Plan, PriorityLine, Snapshot, Wait
 from minislurm.scheduling.nodes import Counts, Mask, Share
 from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.order import Queue, Ranking, Turn
@@ -77,6 +76,13 @@ def steps(
 
     while (turn_now := queue.pop()) is not None:
         turn, limited = turn_now, None
+        behind = cycle.why_behind_heads(turn) if not accounts else None
+        if behind is not None:
+            draft.wait(turn, behind)
+            if cycle.is_over:
+                break
+            yield
+            continue
         while turn.startable > 0 and turn.first_blocked < 0:
             limited = accounts.blocked(turn.jobs)
             shares = cycle.find(turn) if limited is None else None
@@ -134,6 +140,7 @@ class _Cycle:
     def __init__(self, snapshot: Snapshot, workspace: Workspace, queue: Queue, *, explain: bool) -> None:
         self._settings = settings = snapshot.settings
         self._now = snapshot.now
+        self._depth = settings.backfill_depth
         self._queue = queue
         self._explains = explain
         self._table = workspace.table
@@ -166,9 +173,9 @@ class _Cycle:
         self._rooms = Rooms(workspace.table.changes, len(workspace.table.inventory))
 
     def turn(self, candidate: Candidate, priority: PriorityLine) -> Turn:
-        jobs = candidate.jobs
         self._heads.add(candidate.head)
-        return Turn(candidate, priority, end_of(self._now, jobs.time_limit_s))
+        limit_s = candidate.jobs.time_limit_s
+        return Turn(candidate, priority, self._now + limit_s if limit_s else inf)
 
     def tell_users_apart(self, turns: list[Turn]) -> None:
         """Once all classes have been seen: what is true of one user's jobs may not be of another's."""
@@ -186,12 +193,12 @@ class _Cycle:
         if not self._explains or reason not in _NODE_REASONS:
             return Wait(reason)
         total = self._table.inventory.total
-        return Wait(reason, self._filters.rejected(jobs, total, self._room_in(jobs, [total])))
+        return Wait(reason, self._filters.rejected(jobs, total, self._room_in(candidate, [total])))
 
     def find(self, turn: Turn) -> list[Share] | None:
         """Where one more job of the class can start without delaying a reservation; None: nowhere."""
         if self._in_turn is not turn and (
-            self._is_closed(turn) or self._is_beyond_depth(turn) or self._known_wait(turn) is not None
+            self._known_wait(turn) is not None or self._is_closed(turn) or self._is_beyond_depth(turn)
         ):
             return None
         if self._is_short(turn) or not self._openings.has_licenses(turn.jobs):
@@ -203,6 +210,30 @@ class _Cycle:
         self._capacity.started(shares)
         self._backfill.started(shares, turn.end)
         self._openings.started(turn.jobs, shares)
+
+    def why_behind_heads(self, turn: Turn) -> Wait | None:
+        """Why the class waits, where that is seen at a glance and nothing is reserved for it: the most common
+        turn by far where many wait. None: `find` and `block` say."""
+        head, request = turn.candidate.head, turn.jobs.request
+        blocked = self._blocked_in.get(head, 0)
+        if (
+            blocked < self._backfill.reservations_a_partition
+            or turn.startable < 1
+            or turn.first_blocked >= 0
+            or self._looked_at >= self._depth
+        ):
+            return None
+        wait, is_new = self._known_wait(turn), turn.key not in self._blocked
+        is_known = wait is not None
+        if wait is None:
+            if self._explains or request.licenses or not self._is_short_now(turn):
+                return None
+            wait = _RESOURCES
+        if is_new or not is_known:
+            self._blocked[turn.key] = (turn.end, wait)
+        self._looked_at += is_new
+        self._blocked_in[head] = blocked + 1
+        return wait
 
     def block(self, turn: Turn) -> Generator[None, None, Wait]:
         """Why the next job of the class waits. Reserves for it where backfill says so."""
@@ -246,7 +277,9 @@ class _Cycle:
             return last.wait
         reservation = yield from self._backfill.reserve(
             jobs.partition, end_of(0.0, jobs.time_limit_s), turn.candidate.demand, self._table.free,
-            lambda counts, time: choose(self._room_in(jobs, counts, self._openings.allowed(jobs, time))),
+            lambda counts, time: choose(
+                self._room_in(turn.candidate, counts, self._openings.allowed(jobs, time))
+            ),
             self._openings.edges(), lambda times: self._openings.segments(jobs, times),
         )  # fmt: skip
         if reservation is None:
@@ -285,7 +318,7 @@ class _Cycle:
     @property
     def is_over(self) -> bool:
         """Whether the classes that are left are all too far back, whatever their order."""
-        return self._looked_at >= self._settings.backfill_depth and len(self._blocked_in) == len(self._heads)
+        return self._looked_at >= self._depth and len(self._blocked_in) == len(self._heads)
 
     def why_beyond_depth(self, turn: Turn) -> Wait:
         return self._known_wait(turn) or _PRIORITY
@@ -297,21 +330,21 @@ class _Cycle:
 
     def _planned(self, wait: Wait, reservation: Reservation) -> Wait:
         names = self._table.inventory.names
-        start = reservation.time if np.isfinite(reservation.time) else 0.0
+        start = reservation.time if isfinite(reservation.time) else 0.0
         nodes = tuple([names[share.node] for share in reservation.shares])
         return Wait(wait.reason, wait.rejected, start, nodes)
 
     def _why(self, turn: Turn) -> Wait:
         """Resources: not even if it were first. Priority: it would fit, but others come before it."""
         jobs, free = turn.jobs, self._table.free
-        if not self._explains and self._capacity.now(jobs.partition).is_short_of(turn.candidate.demand):
+        if not self._explains and self._is_short_now(turn):
             return _RESOURCES
         open_now = self._openings.allowed(jobs, self._now)
-        now = self._room_in(jobs, [free], open_now)
+        now = self._room_in(turn.candidate, [free], open_now)
         wait = _PRIORITY
         if choose(now) is None:
             wait = _RESOURCES
-            if open_now is not None and choose(alone := self._room_in(jobs, [free])) is not None:
+            if open_now is not None and choose(alone := self._room_in(turn.candidate, [free])) is not None:
                 wait = Wait(self._openings.reason(jobs, alone.tasks > 0))
         if not self._explains:
             return wait
@@ -320,10 +353,12 @@ class _Cycle:
 
     def _is_short(self, turn: Turn) -> bool:
         """Without a look at the nodes: the partition has less free in all, now or when a head starts."""
-        partition, demand = turn.jobs.partition, turn.candidate.demand
-        if self._capacity.now(partition).is_short_of(demand):
+        if self._is_short_now(turn):
             return True
-        return self._backfill.is_short(partition, demand, turn.end)
+        return self._backfill.is_short(turn.jobs.partition, turn.candidate.demand, turn.end)
+
+    def _is_short_now(self, turn: Turn) -> bool:
+        return self._capacity.now(turn.jobs.partition).is_short_of(turn.candidate.demand)
 
     def _known_wait(self, turn: Turn) -> Wait | None:
         known = self._blocked.get(turn.key)
@@ -335,7 +370,7 @@ class _Cycle:
         return known[1] if known is not None and turn.end >= known[0] else None
 
     def _is_beyond_depth(self, turn: Turn) -> bool:
-        return self._looked_at >= self._settings.backfill_depth and turn.candidate.head in self._blocked_in
+        return self._looked_at >= self._depth and turn.candidate.head in self._blocked_in
 
     def _is_closed(self, turn: Turn) -> bool:
         if self._closed is None:
@@ -353,15 +388,12 @@ class _Cycle:
         if open_now is not None:
             key = (key, id(jobs), self._openings.version)
         counts = [self._table.free, *reached]
-        return self._rooms.get(key, lambda: self._room_in(jobs, counts, open_now))
+        return self._rooms.get(key, lambda: self._room_in(turn.candidate, counts, open_now))
 
-    def _room_in(self, jobs: RequestClass, counts: list[Counts], open_nodes: Mask | None = None) -> Room:
+    def _room_in(self, candidate: Candidate, counts: list[Counts], open_nodes: Mask | None = None) -> Room:
         """`open_nodes`: what reservations and other users leave at that time; None: all."""
-        filters = self._filters
-        allowed = filters.allowed(jobs)
+        jobs, allowed = candidate.jobs, self._filters.allowed(candidate.jobs)
         if open_nodes is not None:
             allowed = allowed & open_nodes
         strategy = self._strategies.of(jobs)
-        return Room(
-            self._table.inventory, jobs.request, filters.bounds(jobs), allowed, counts, strategy=strategy
-        )
+        return Room(self._table.inventory, jobs.request, candidate.bounds, allowed, counts, strategy=strategy)

@@ -43,6 +43,7 @@ class Members:
     mask: Mask
     count: int
     #: Those that can be used.
+    usable: Mask
     nodes: Indexes
     poorest: tuple[int, int, int]
 
@@ -71,7 +72,7 @@ class Filters:
                     int(total.memory_mib[usable].min()),
                     int(gpus.min()),
                 )
-            found = Members(mask, int(mask.sum()), np.flatnonzero(usable), poorest)
+            found = Members(mask, int(mask.sum()), usable, np.flatnonzero(usable), poorest)
             self._members[partition.name] = found
         return found
 
@@ -82,7 +83,7 @@ class Filters:
         """Nodes on which the class may be placed now, were they free."""
         request = jobs.request
         if not (request.features or request.excluded_nodes or request.required_nodes or jobs.avoided_nodes):
-            return self.members(jobs.partition).mask & self._inventory.usable
+            return self.members(jobs.partition).usable
         key = key_of(jobs)
         mask = self._allowed.get(key)
         if mask is None:

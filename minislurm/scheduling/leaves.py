@@ -41,17 +41,26 @@ class Sums:
 class Least:
     """Of a cost by node: the least of each leaf."""
 
-    __slots__ = ("_layout", "by_leaf", "by_node")
+    __slots__ = ("_by_leaf", "_layout", "by_node")
 
     def __init__(self, layout: Layout, by_node: Indexes) -> None:
         self._layout = layout
         self.by_node = by_node
-        self.by_leaf = layout.least_of(by_node)
+        self._by_leaf: Indexes | None = None
+
+    @property
+    def by_leaf(self) -> Indexes:
+        """Made when it is first asked for: where there is one leaf, nobody does."""
+        if self._by_leaf is None:
+            self._by_leaf = self._layout.least_of(self.by_node)
+        return self._by_leaf
 
     def set(self, where: Indexes, costs: Indexes) -> None:
         self.by_node[where] = costs
+        if self._by_leaf is None:
+            return
         leaves = self._layout.leaf_of_node[where]
-        self.by_leaf[leaves] = self._layout.least_of(self.by_node, leaves)
+        self._by_leaf[leaves] = self._layout.least_of(self.by_node, leaves)
 
 
 class RoomByLeaf:

@@ -60,14 +60,18 @@ _NOTHING = Use()
 class Ledger:
     """What runs, by account (those below included), user in an account, QOS, user in a QOS."""
 
-    __slots__ = ("_tree", "uses")
+    __slots__ = ("_known", "_tree", "uses")
 
     def __init__(self, tree: AccountTree, uses: dict[Holder, Use] | None = None) -> None:
         self._tree = tree
         self.uses = {} if uses is None else uses
+        #: Who was charged before; all that holds of them follows from the tree.
+        self._known: dict[Charged, tuple[Holder, ...]] = {}
 
     def copy(self) -> Ledger:
-        return Ledger(self._tree, dict(self.uses))
+        copied = Ledger(self._tree, dict(self.uses))
+        copied._known = self._known
+        return copied
 
     def of(self, kind: str, name: str, user: str = "") -> Use:
         return self.uses.get(Holder(kind, name, user), _NOTHING)
@@ -84,11 +88,17 @@ class Ledger:
             else:
                 self.uses.pop(holder, None)
 
-    def _holders(self, who: Charged) -> list[Holder]:
-        holders = [Holder("account", name) for name in self._tree.path(who.account)]
-        holders.append(Holder("user", who.account, who.user))
-        holders += (Holder("qos", who.qos), Holder("qos user", who.qos, who.user))
-        return holders
+    def _holders(self, who: Charged) -> tuple[Holder, ...]:
+        known = self._known.get(who)
+        if known is None:
+            accounts = (Holder("account", name) for name in self._tree.path(who.account))
+            known = self._known[who] = (
+                *accounts,
+                Holder("user", who.account, who.user),
+                Holder("qos", who.qos),
+                Holder("qos user", who.qos, who.user),
+            )
+        return known
 
 
 class Hit(NamedTuple):

@@ -191,15 +191,15 @@ class PriorityLine(NamedTuple):
         if fixed is not None:
             return fixed
         waited_s = age.now - eligible_time
-        if waited_s <= 0:
+        if waited_s <= 0 or not age.rate:
             return 1 + int(base)
         return 1 + int(base + (waited_s if waited_s < age.max_age_s else age.max_age_s) * age.rate)
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """Why the jobs of a class wait, from the one at `first` on: the last of `why` is true of all behind it as
-    well, so that ten thousand equal jobs have two between them."""
+    well, so that ten thousand equal jobs have two between them. A tuple, because one is made for every class
+    in every pass."""
 
     jobs: RequestClass
     priority: PriorityLine

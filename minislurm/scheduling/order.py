@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterable, Iterator
 from math import inf
 from typing import TypeAlias
 
+from minislurm.domain.configuration import SchedulerSection
 from minislurm.scheduling.accounts import AccountsPass
 from minislurm.scheduling.fair_share import FairKey
 from minislurm.scheduling.model import AgeRule, PriorityLine, QueuedJob, RequestClass, Snapshot, Wait
@@ -22,6 +23,10 @@ from minislurm.scheduling.workspace import Candidate
 #: Tier negated, fair share, priority negated, rank in the partition's order, eligible and submission time,
 #: job id, which no two turns share: smallest first.
 Entry: TypeAlias = "tuple[int, FairKey, int, float, float, float, int, Turn]"
+
+#: Orders in which waiting is worth nothing, and the rule of such.
+_AGELESS = ("fifo", "sjf")
+_NO_AGE = AgeRule(0.0, 0.0, 0.0)
 
 #: Entries sorted between two yields: about a millisecond.
 _PIECE = 1000
@@ -37,33 +42,36 @@ class Ranking:
         self._accounts = accounts
         max_age_s = max(settings.priority_max_age_s, 1e-9)
         self._age = AgeRule(snapshot.now, settings.priority_weight_age / max_age_s, max_age_s)
-        self._no_age = AgeRule(snapshot.now, 0.0, max_age_s)
         self._nodes = max(1, nodes)
         self._cpus = max(1, cpus)
-        highest = snapshot.job_factor_max
-        if not highest:
-            highest = max((c.partition.priority_job_factor for c in snapshot.classes), default=1)
-        self._job_factor_max = max(1, highest)
-        #: What `Candidate.base` depends on besides the class and the cluster.
-        self._signature = (settings, self._job_factor_max)
+        self._snapshot = snapshot
+        #: What `Candidate.base` depends on besides the class and the cluster: the settings, and the greatest
+        #: `priority_job_factor`. Worked out when somebody's priority depends on it.
+        self._signature: tuple[SchedulerSection, int] | None = None
 
     def line(self, candidate: Candidate) -> PriorityLine:
         jobs = candidate.jobs
-        if order_of(jobs, self._settings.order) in ("fifo", "sjf"):
-            return PriorityLine(self._no_age, -jobs.nice, jobs.fixed_priority)
-        if candidate.ranking is not self._signature:
-            if candidate.ranking != self._signature:
-                candidate.base = self._without_age(jobs)
-            candidate.ranking = self._signature
+        if order_of(jobs, self._settings.order) in _AGELESS:
+            return PriorityLine(_NO_AGE, -jobs.nice, jobs.fixed_priority)
+        signature = self._signature or self._sign()
+        if candidate.ranking is not signature:
+            if candidate.ranking != signature:
+                candidate.base = self._without_age(jobs, signature[1])
+            candidate.ranking = signature
         base = candidate.base + self._accounts.priority(jobs)
         return PriorityLine(self._age, base, jobs.fixed_priority)
 
-    def _without_age(self, jobs: RequestClass) -> float:
+    def _sign(self) -> tuple[SchedulerSection, int]:
+        highest = self._snapshot.job_factor_max
+        if not highest:
+            highest = max((c.partition.priority_job_factor for c in self._snapshot.classes), default=1)
+        self._signature = (self._settings, max(1, highest))
+        return self._signature
+
+    def _without_age(self, jobs: RequestClass, job_factor_max: int) -> float:
         """The part of the priority that all jobs of the class share and that does not change."""
         settings = self._settings
-        partition = settings.priority_weight_partition * (
-            jobs.partition.priority_job_factor / self._job_factor_max
-        )
+        partition = settings.priority_weight_partition * (jobs.partition.priority_job_factor / job_factor_max)
         return partition + settings.priority_weight_job_size * self._size_factor(jobs) - jobs.nice
 
     def _size_factor(self, jobs: RequestClass) -> float:
@@ -197,6 +205,8 @@ class Queue:
         return bool(others) and min(others) < self._entry(turn)
 
     def _fair_key(self, turn: Turn) -> FairKey:
+        if not self._accounts:
+            return ()
         if turn.jobs.partition.name in self._shortest_first:
             return ()
         return self._accounts.fair_key(turn.jobs)

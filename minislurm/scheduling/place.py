@@ -34,6 +34,8 @@ def choose(room: Room) -> list[Share] | None:
     for scope in _scopes(room):
         nodes = _choose_in(scope, room)
         if nodes is not None:
+            if len(nodes) == 1:
+                return _shares(room, nodes.tolist())
             leaves = room.inventory.layout.leaf_of_node[nodes]
             return _shares(room, nodes[np.lexsort((nodes, leaves))].tolist())
     return None
@@ -42,6 +44,9 @@ def choose(room: Room) -> list[Share] | None:
 def _scopes(room: Room) -> Iterator[Scope]:
     """Where to look: first where the request would like to be."""
     request, layout = room.request, room.inventory.layout
+    if not (request.topology_level or request.switches):
+        yield layout.everywhere
+        return
     scopes = []
     if request.topology_level in layout.within:
         scopes.append(layout.within[request.topology_level])
@@ -112,6 +117,9 @@ def _one_node(room: Room) -> int | None:
         (node,) = {room.inventory.index[name] for name in room.request.required_nodes}
         return node if by_leaf.cost.by_node[node] < NEVER else None
     cost = by_leaf.cost
+    if layout.leaf_count == 1:
+        node = int(cost.by_node.argmin())
+        return node if cost.by_node[node] < NEVER else None
     leaf = int(cost.by_leaf.argmin())
     best = cost.by_leaf[leaf]
     if best == NEVER:

@@ -108,6 +108,8 @@ class Calendar:
     def segments(self, jobs: RequestClass, times: Times, duration_s: float) -> list[int]:
         """Indexes of `times` (ascending) at which the nodes that the class may use begin to differ from
         those before; the first is 0. Between two of them only more and more becomes free."""
+        if not self._held:
+            return [0]
         changes = np.zeros(len(times), dtype=np.bool_)
         changes[:1] = True
         for held in self._held.values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Generator, Iterable, Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from minislurm.scheduling.nodes import Counts, Inventory, PartialShares, Share
 
 #: Allocations read between two yields: about a millisecond.
 _CHUNK = 500
+
+_AMOUNTS = attrgetter("node", "cpus", "memory_mib")
 
 
 class Timeline:
@@ -73,30 +76,44 @@ class Timeline:
                 for share in self._known[job_id][1]:
                     ends.append(end)
                     shares.append(share)
-            self._sorted = SortedShares(ends, shares, len(self._inventory.type_bits))
+            in_order = not self._ends
+            self._sorted = SortedShares(ends, shares, len(self._inventory.type_bits), in_order=in_order)
         return self._sorted
 
 
 class SortedShares:
     """The shares in the order of their ends, as arrays. A run past its limit is about to end."""
 
-    def __init__(self, ends: Sequence[float], shares: Sequence[Share], gpu_types: int) -> None:
+    def __init__(
+        self, ends: Sequence[float], shares: Sequence[Share], gpu_types: int, *, in_order: bool = False
+    ) -> None:
+        """`in_order`: the ends ascend already."""
         times = np.array(ends, dtype=np.float64)
-        order = times.argsort(kind="stable")
-        columns = np.array([share[:4] for share in shares], dtype=np.int64).reshape(len(shares), 4)[order]
-        gpus = np.array([share.gpus for share in shares], dtype=np.int64).reshape(len(shares), gpu_types)
-        self.ends = times[order]
+        columns = np.array(list(map(_AMOUNTS, shares)), dtype=np.int64).reshape(len(shares), 3)
+        gpus = np.zeros((len(shares), 0), dtype=np.int64)
+        if gpu_types:
+            gpus = np.array([share.gpus for share in shares], dtype=np.int64).reshape(len(shares), gpu_types)
+        if not in_order:
+            order = times.argsort(kind="stable")
+            times, columns, gpus = times[order], columns[order], gpus[order]
+        self.ends = times
         self.nodes: Indexes = columns[:, 0]
-        self.cpus: Indexes = columns[:, 2]
-        self.memory_mib: Indexes = columns[:, 3]
+        self.cpus: Indexes = columns[:, 1]
+        self.memory_mib: Indexes = columns[:, 2]
         #: At most: a share counts as a whole GPU. What it truly gives back depends on who else is on it.
-        self.gpus: Indexes = gpus[order]
-        self._whole = self.gpus
-        parts = [i for i in order.tolist() if shares[i].gpu >= 0]
-        self._partial = PartialShares([ends[i] for i in parts], [shares[i] for i in parts])
+        self.gpus: Indexes = gpus
+        self._whole = gpus
+        parts = [i for i, share in enumerate(shares) if share.gpu >= 0]
         if parts:
-            is_part = np.array([share.gpu >= 0 for share in shares], dtype=np.bool_)[order]
-            self._whole = np.where(is_part[:, None], 0, self.gpus)
+            parts.sort(key=ends.__getitem__)
+            is_part = np.array([share.gpu >= 0 for share in shares], dtype=np.bool_)
+            is_part = is_part if in_order else is_part[order]
+            self._whole = np.where(is_part[:, None], 0, gpus)
+        self._partial = PartialShares([ends[i] for i in parts], [shares[i] for i in parts])
+
+    def freed(self, kind: int) -> Indexes:
+        """By share: CPUs, memory in MiB, GPUs of every type together (in the order of `Sums`)."""
+        return (self.cpus, self.memory_mib)[kind] if kind < 2 else np.asarray(self.gpus.sum(axis=1))
 
     def released_by(self, time: float, free: Counts) -> Counts:
         """What is free then, if nothing else starts."""

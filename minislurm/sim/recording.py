@@ -88,14 +88,16 @@ class Series:
         if values == self._last:
             return
         self._last = values
-        columns = (self.used, self.pending, self.running, self.stranded, self.usable)
         if self.times and self.times[-1] == time:
-            for column, value in zip(columns, values, strict=True):
-                column[-1] = value
+            self.used[-1], self.pending[-1], self.running[-1] = used, pending, running
+            self.stranded[-1], self.usable[-1] = stranded, usable
             return
         self.times.append(time)
-        for column, value in zip(columns, values, strict=True):
-            column.append(value)
+        self.used.append(used)
+        self.pending.append(pending)
+        self.running.append(running)
+        self.stranded.append(stranded)
+        self.usable.append(usable)
 
 
 class Occupancy:

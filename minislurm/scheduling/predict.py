@@ -1,0 +1,128 @@
+"""When will each job that waits start? The planner run forward on a copy of the cluster.
+
+Pure. From instant to instant: runs end at their time limits, then the same pass decides what starts
+(`cycle.steps`). So the estimates know all that a pass knows: priorities as they age, reservations, licenses,
+limits of accounts, racks. They assume that every job takes as long as it may, that nothing is submitted, changed
+or fails, that fair shares stay as they are, and that jobs others depend on end well.
+
+One pass for each instant at which something ends, however many equal jobs wait. The first instants are looked at
+one by one; from `EXACT_PASSES` on, instants that are close together for their distance are taken together, at the
+last of them, so that a long queue costs some hundred passes more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from math import inf
+
+from minislurm.domain.ids import JobId, NodeName
+from minislurm.domain.states import Reason
+from minislurm.scheduling.cycle import steps
+from minislurm.scheduling.future import Future, Outlook, names_of
+from minislurm.scheduling.model import Plan, Snapshot
+from minislurm.scheduling.workspace import Workspace
+
+EXACT_PASSES = 300
+MOST_PASSES = 1500
+#: Instants within such a part of their distance from now are taken together.
+_GRAIN = 0.01
+
+#: Time alone does not help who waits for one of these.
+_NEVER = frozenset(
+    {
+        Reason.PARTITION_DOWN, Reason.PARTITION_INACTIVE, Reason.PARTITION_TIME_LIMIT,
+        Reason.PARTITION_NODE_LIMIT, Reason.PARTITION_CONFIG, Reason.BAD_CONSTRAINTS, Reason.NODES_UNAVAILABLE,
+        Reason.TOPOLOGY,
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """When a job starts, of an array its first task, and where. `last_start`: of its last task that is known."""
+
+    start: float
+    nodes: tuple[NodeName, ...]
+    last_start: float
+
+
+class Forecast:
+    """Fills `estimates` as it runs, in the order of time; whoever is not in there when it is done never starts,
+    or after the bounds. Cut off, it is true as far as it came."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        outlook: Outlook | None = None,
+        workspace: Workspace | None = None,
+        *,
+        exact_passes: int = EXACT_PASSES,
+        most_passes: int = MOST_PASSES,
+    ) -> None:
+        self._future = Future(snapshot, outlook or Outlook())
+        self._workspace = workspace if workspace is not None else Workspace()
+        self._begun = snapshot.now
+        self._exact_passes = exact_passes
+        self._most_passes = most_passes
+        self.estimates: dict[JobId, Estimate] = {}
+        #: By array and task.
+        self.task_starts: dict[tuple[JobId, int], float] = {}
+        self.passes = 0
+        #: Nothing more would come of going on.
+        self.is_complete = False
+
+    def run(self, until: JobId | None = None) -> Generator[None, None, None]:
+        """In units of about a millisecond at most. `until`: as soon as that job has an estimate it is enough."""
+        while self.passes < self._most_passes:
+            plan = yield from steps(self._future.snapshot(), self._workspace)
+            self.passes += 1
+            self._note(plan)
+            self._future.carry_out(plan)
+            yield
+            if until is not None and until in self.estimates:
+                return
+            if not self._may_go_on(plan):
+                break
+            time = self._next_time()
+            if time == inf:
+                break
+            self._future.advance(time)
+            yield
+        else:
+            return
+        self.is_complete = True
+
+    def _note(self, plan: Plan) -> None:
+        now = self._future.now
+        for placement in plan.placements:
+            known = self.estimates.get(placement.job_id)
+            if known is None:
+                self.estimates[placement.job_id] = Estimate(now, names_of(placement.allocation), now)
+            elif known.last_start != now:
+                self.estimates[placement.job_id] = Estimate(known.start, known.nodes, now)
+            if placement.task_id is not None:
+                self.task_starts[placement.job_id, placement.task_id] = now
+
+    def _may_go_on(self, plan: Plan) -> bool:
+        future = self._future
+        if not future.has_waiting:
+            return False
+        hopeful = plan.limited or any(s.head.reason not in _NEVER for s in plan.standings)
+        return bool(hopeful) or future.has_coming
+
+    def _next_time(self) -> float:
+        time = self._future.next_instant()
+        if self.passes < self._exact_passes or time == inf:
+            return time
+        return max(time, self._future.now + _GRAIN * (self._future.now - self._begun))
+
+
+def predict(
+    snapshot: Snapshot, outlook: Outlook | None = None, workspace: Workspace | None = None
+) -> Forecast:
+    """A forecast that has been run to its end."""
+    forecast = Forecast(snapshot, outlook, workspace)
+    for _ in forecast.run():
+        pass
+    return forecast

@@ -8,6 +8,9 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from minislurm.cluster.check import check
+from minislurm.cluster.core import Transaction
+from minislurm.cluster.messages import Caller, SubmitJob
 from minislurm.cluster.outlook import outlook
 from minislurm.cluster.snapshot import snapshot
 from minislurm.domain.configuration import License
@@ -16,8 +19,8 @@ from minislurm.domain.job import Dependency, DependencyKind, Job, JobSpec
 from minislurm.domain.reservation import LicenseCount
 from minislurm.domain.states import JobState
 from minislurm.scheduling.predict import Forecast, predict
-from tests.builders import a_configuration, a_request, a_spec
-from tests.sim.cluster import SimCluster
+from minislurm.sim.virtual_cluster import VirtualCluster
+from tests.builders import a_configuration, a_request, a_spec, facts
 
 NODES = 4
 
@@ -52,13 +55,28 @@ def the_whole_limit(job: Job) -> float:
     return job.time_limit_s
 
 
-def a_cluster(**sections: object) -> SimCluster:
-    configuration = a_configuration(NODES, cpus=4, gpus=2, racks=2, licenses=(License("a", 2),), **sections)
+class Punctual(VirtualCluster):
+    """Commands and reports take no time; every invariant is asserted at every step."""
+
+    def submit(self, spec: JobSpec) -> JobId | None:
+        """None: it can never run here."""
+        request_id = f"request-{self.state.next_job_id}"
+        transaction = self.tell(SubmitJob(spec, Caller(spec.user_id), request_id))
+        return None if transaction.refusal is not None else self.state.requests[request_id].job_id
+
+    def observe(self, transaction: Transaction) -> None:
+        check(self.state)
+
+
+def a_cluster(backfill: str = "easy") -> Punctual:
+    configuration = a_configuration(NODES, cpus=4, gpus=2, racks=2, licenses=(License("a", 2),))
     timers = replace(configuration.timers, min_job_age_s=1e9)
-    return SimCluster(replace(configuration, timers=timers), duration_of=the_whole_limit)
+    scheduler = replace(configuration.scheduler, backfill=backfill)
+    configuration = replace(configuration, timers=timers, scheduler=scheduler)
+    return Punctual(configuration, the_whole_limit, facts=facts())
 
 
-def forecast_of(cluster: SimCluster) -> Forecast:
+def forecast_of(cluster: Punctual) -> Forecast:
     return predict(snapshot(cluster.state, cluster.now), outlook(cluster.state, cluster.now))
 
 
@@ -72,21 +90,20 @@ def forecast_of(cluster: SimCluster) -> Forecast:
 def test_with_exact_run_times_all_starts_are_as_predicted(
     specs: list[JobSpec], follows: list[int], backfill: str, wait: float
 ) -> None:
-    cluster = a_cluster()
-    scheduler = replace(cluster.configuration.scheduler, backfill=backfill)
-    cluster = a_cluster(scheduler=scheduler)
+    cluster = a_cluster(backfill)
     ids: list[JobId] = []
     for spec, distance in zip(specs, follows, strict=False):
         if distance and len(ids) >= distance:
             on = ids[-distance]
             spec = replace(spec, dependencies=(Dependency(DependencyKind.AFTER_ANY, on),))
-        ids.append(cluster.submit(spec))
-    cluster.run(wait)
+        job_id = cluster.submit(spec)
+        ids += [job_id] if job_id is not None else []
+    cluster.advance(cluster.now + wait)
     waiting = [
         (job.id, job.pending_tasks[:]) for job in cluster.state.jobs.values() if job.state is JobState.PENDING
     ]
     forecast = forecast_of(cluster)
-    cluster.run_until(cluster.all_ended, limit_s=1e7)
+    cluster.advance(cluster.now + 1e7)
     for job_id, tasks in waiting:
         for task_id in tasks:
             record = cluster.state.task_record(job_id, task_id)
@@ -94,7 +111,7 @@ def test_with_exact_run_times_all_starts_are_as_predicted(
             assert record.start_time == forecast.task_starts[job_id, task_id]
         if not tasks:
             estimate = forecast.estimates[job_id]
-            job = cluster.job(job_id)
+            job = cluster.state.jobs[job_id]
             assert job.start_time == estimate.start
             assert tuple(part.node for part in job.allocation) == estimate.nodes
 
@@ -105,10 +122,10 @@ def test_as_long_as_nothing_happens_no_promise_moves(specs: list[JobSpec], later
     cluster = a_cluster()
     for spec in specs:
         cluster.submit(spec)
-    cluster.run()
+    cluster.advance(cluster.now)
     before = forecast_of(cluster)
     seen = cluster.state.next_job_id, set(cluster.state.active), set(cluster.state.queue.places)
-    cluster.run(later_s)
+    cluster.advance(cluster.now + later_s)
     if seen != (cluster.state.next_job_id, set(cluster.state.active), set(cluster.state.queue.places)):
         return
     after = forecast_of(cluster)

@@ -77,8 +77,14 @@ def alone(state: ClusterState, job: Job, eligible_time: float) -> RequestClass:
     queued = state.queue.classes.get(key)
     name: Hashable = key if queued is None else queued.number
     tasks = tuple(job.pending_tasks)
-    slots = array_slots(state, job) if tasks else 1
+    slots = _slots(state, job) if tasks else 1
     return request_class(state, key, [QueuedJob(job.id, eligible_time, eligible_time, tasks, slots)], name)
+
+
+def _slots(state: ClusterState, rest: Job) -> int:
+    if rest.id in state.arrays:
+        return array_slots(state, rest)
+    return min(len(rest.pending_tasks), rest.array_limit or len(rest.pending_tasks))  # not submitted yet
 
 
 def _turnovers(state: ClusterState, job: Job) -> Iterator[Turnover]:

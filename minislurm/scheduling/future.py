@@ -14,7 +14,7 @@ from itertools import count
 from math import inf
 
 from minislurm.domain import tres
-from minislurm.domain.ids import Bitmap, JobId, NodeName, indexes_of
+from minislurm.domain.ids import Bitmap, JobId, indexes_of
 from minislurm.domain.reservation import LicenseCount
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.tres import Tres
@@ -87,7 +87,9 @@ class Future:
         self._licenses = dict(snapshot.licenses)
         self._ledger = snapshot.accounts.ledger.copy() if snapshot.accounts is not None else None
         self._charges = dict(outlook.charges)
-        self._classes: dict[Hashable, RequestClass] = {_key(jobs): jobs for jobs in snapshot.classes if jobs.jobs}
+        self._classes: dict[Hashable, RequestClass] = {
+            _key(jobs): jobs for jobs in snapshot.classes if jobs.jobs
+        }
         self._runs = {run.job_id: run for run in snapshot.running}
         #: Simulated tasks have no record yet: their ids are -1, -2 …
         self._task_ids = count(-1, -1)
@@ -95,7 +97,9 @@ class Future:
         self._array_of = dict(outlook.array_of)
         self._tasks_running = Counter(outlook.array_of.values())
         #: (end, job id) of what runs. What is past its limit ends at any moment.
-        self._ends = [(max(run.end_time, self.now), run.job_id) for run in snapshot.running if run.end_time < inf]
+        self._ends = [
+            (max(run.end_time, self.now), run.job_id) for run in snapshot.running if run.end_time < inf
+        ]
         heapq.heapify(self._ends)
         edges = {edge for r in snapshot.reservations for window in r.windows for edge in window}
         self._edges = sorted((edge for edge in edges if self.now < edge < inf), reverse=True)
@@ -266,7 +270,9 @@ class Future:
     def _change_node(self, part: NodeAllocation, *, taken: bool) -> None:
         i = self._index.get(part.node)
         if i is not None:  # it may have left the configuration
-            self._nodes[i] = _with(self._nodes[i], part, self._placed) if taken else _without(self._nodes[i], part)
+            self._nodes[i] = (
+                _with(self._nodes[i], part, self._placed) if taken else _without(self._nodes[i], part)
+            )
 
     # Classes
 
@@ -392,7 +398,3 @@ def _shared(node: NodeAvailability, part: NodeAllocation, milli: int) -> tuple[t
     (gpu,) = indexes_of(part.gpus)
     shares[gpu] = shares.get(gpu, 0) + milli
     return tuple((index, used) for index, used in shares.items() if used)
-
-
-def names_of(allocation: Iterable[NodeAllocation]) -> tuple[NodeName, ...]:
-    return tuple([part.node for part in allocation])

@@ -13,13 +13,13 @@ last of them, so that a long queue costs some hundred passes more.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.states import Reason
 from minislurm.scheduling.cycle import steps
-from minislurm.scheduling.future import Future, Outlook, names_of
+from minislurm.scheduling.future import Future, Outlook
 from minislurm.scheduling.model import Plan, Snapshot
 from minislurm.scheduling.workspace import Workspace
 
@@ -45,6 +45,8 @@ class Estimate:
     start: float
     nodes: tuple[NodeName, ...]
     last_start: float
+    #: In all.
+    cpus: int = 0
 
 
 class Forecast:
@@ -98,9 +100,12 @@ class Forecast:
         for placement in plan.placements:
             known = self.estimates.get(placement.job_id)
             if known is None:
-                self.estimates[placement.job_id] = Estimate(now, names_of(placement.allocation), now)
+                parts = placement.allocation
+                cpus = sum(part.cpu_count for part in parts)
+                names = tuple([part.node for part in parts])
+                self.estimates[placement.job_id] = Estimate(now, names, now, cpus)
             elif known.last_start != now:
-                self.estimates[placement.job_id] = Estimate(known.start, known.nodes, now)
+                self.estimates[placement.job_id] = replace(known, last_start=now)
             if placement.task_id is not None:
                 self.task_starts[placement.job_id, placement.task_id] = now
 

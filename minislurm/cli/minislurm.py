@@ -1,4 +1,4 @@
-"""`minislurm`: a cluster on this machine, the host's agent, a journal's replay, and what Slurm has no word for."""
+"""`minislurm`: a cluster on this machine, the host's agent, a journal's replay, why jobs wait."""
 
 from __future__ import annotations
 

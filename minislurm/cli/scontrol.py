@@ -133,7 +133,8 @@ def _print_jobs(
     if not rows:
         print(f"Job {printable(argument or '')} not found")
         return 1
-    why = _why(client, target) if values.details and target is not None and len(rows) == 1 else ()
+    explains = values.details and target is not None and len(rows) == 1 and rows[0].is_pending
+    why = _why(client, target) if explains and target is not None else ()
     texts = (job_text(row, one_line=values.one_line, details=values.details, why=why) for row in rows)
     sys.stdout.write("".join(texts))
     return 0

@@ -52,6 +52,10 @@ def _target(text: str) -> JobTarget | None:
     return target if target.step_id is None and len(target.tasks) < 2 else None
 
 
+#: Where the pass' own word says too little.
+_LABELS = {"reserved": "kept for jobs before it, or reserved", "not required": "not among those it names"}
+
+
 def explanation_text(told: Explanation) -> str:
     return "\n".join(_lines(told))
 
@@ -71,7 +75,8 @@ def short_lines(told: Explanation) -> Iterator[str]:
 
 def _lines(told: Explanation) -> Iterator[str]:
     reason = f" ({told.reason})" if told.reason != "None" and told.state == "PENDING" else ""
-    yield f"Job {told.shown_id} ({printable(told.name)}) in partition {told.partition} is {told.state}{reason}."
+    name = printable(told.name)
+    yield f"Job {told.shown_id} ({name}) in partition {told.partition} is {told.state}{reason}."
     yield from (printable(sentence) for sentence in told.sentences)
     if told.state != "PENDING":
         return
@@ -100,7 +105,7 @@ def _nodes(told: Explanation) -> Iterator[str]:
     yield f"Of the {_count(told.partition_nodes, 'node')} of partition {told.partition}:"
     width = max(len(str(count)) for count in told.rejected.values())
     for label, count in sorted(told.rejected.items(), key=lambda item: -item[1]):
-        yield f"  {count:>{width}} {label}"
+        yield f"  {count:>{width}} {_LABELS.get(label, label)}"
     left = told.partition_nodes - sum(told.rejected.values())
     if left > 0:
         yield f"  {left:>{width}} could take a part of it now"
@@ -114,7 +119,8 @@ def _queue(told: Explanation) -> Iterator[str]:
         named = ", ".join(map(str, told.first_ahead))
         more = ", …" if told.ahead > len(told.first_ahead) else ""
         verb = "wants" if told.ahead == 1 else "want"
-        yield f"{_count(told.ahead, 'job')} before it {verb} the same nodes: {named}{more} (its priority is {told.priority})."
+        jobs = _count(told.ahead, "job")
+        yield f"{jobs} before it {verb} the same nodes: {named}{more} (its priority is {told.priority})."
     if told.ahead_but_waiting:
         verb = "waits" if told.ahead_but_waiting == 1 else "wait"
         yield f"{told.ahead_but_waiting} more {verb} for something else and hold nobody up."
@@ -133,10 +139,8 @@ def _start(told: Explanation) -> str:
     if not told.start_estimate:
         return "Nobody can say when it will start."
     where = f" on {compress(told.planned_nodes)}" if told.planned_nodes else ""
-    return (
-        f"Expected start: {_when(told.start_estimate, told.now)}{where}, if jobs take as long as they may and "
-        "nothing is submitted before."
-    )
+    when = _when(told.start_estimate, told.now)
+    return f"Expected start: {when}{where}, if jobs take as long as they may and nothing is submitted before."
 
 
 def _when(start: float, now: float) -> str:

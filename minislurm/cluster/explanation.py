@@ -32,20 +32,21 @@ class OutOfTime(Exception):
 
 
 def explanation(
-    state: ClusterState, job: Job, now: float, known: Estimate | None = None
+    state: ClusterState, job: Job, now: float, known: Estimate | None = None, task: int | None = None
 ) -> Generator[None, None, Explanation]:
     """Yields between units of about a millisecond; the state may go on meanwhile, what is told is true of the
-    time when it was asked. `known`: from a forecast that is still true."""
-    base = _facts(state, job, now)
+    time when it was asked. `known`: from a forecast that is still true.
+    `task`: one of those that have not left the array."""
+    base = _facts(state, job, now, task)
     if job.state is not JobState.PENDING:
         return replace(base, sentences=sentences.life(state, job, now))
     taken, ahead = snapshot(state, now), outlook(state, now)
-    limits = tuple(sentences.bounds(job))
+    limits = tuple(sentences.bounds(job, task))
     waits_for = sentences.life(state, job, now)
     key = _key(state, job)
     if key is None:
         with suppress(OutOfTime):
-            known = known or (yield from _estimate(taken, ahead, job))
+            known = known or (yield from _estimate(taken, ahead, job, task))
         return _with_estimate(replace(base, sentences=(*waits_for, *limits)), known)
     workspace = Workspace()
     copied = replace(job, pending_tasks=list(job.pending_tasks))
@@ -53,7 +54,7 @@ def explanation(
     advice = _Advice(state, copied, taken, ahead, key, workspace)
     with suppress(OutOfTime):
         findings = yield from find(taken, job.id, key, workspace)
-        known = known or (yield from _estimate(taken, ahead, job))
+        known = known or (yield from _estimate(taken, ahead, job, task))
         yield from advice.look(findings, known)
     wait = findings.wait
     told = tuple(sentences.waiting(state, copied, wait, now)) if wait is not None else (_STARTS,)
@@ -75,11 +76,11 @@ def explanation(
 _STARTS = "Nothing is in the way: the next scheduling pass starts it."
 
 
-def _facts(state: ClusterState, job: Job, now: float) -> Explanation:
+def _facts(state: ClusterState, job: Job, now: float, task: int | None) -> Explanation:
     partition = state.partitions.get(job.partition)
     return Explanation(
         job_id=job.id,
-        shown_id=_shown_id(job),
+        shown_id=_shown_id(job, task),
         state=job.state.value,
         now=now,
         name=job.name,
@@ -91,8 +92,10 @@ def _facts(state: ClusterState, job: Job, now: float) -> Explanation:
     )
 
 
-def _shown_id(job: Job) -> str:
-    return f"{job.array_job_id}_{job.array_task_id}" if job.is_array_task else str(job.id)
+def _shown_id(job: Job, task: int | None) -> str:
+    if task is None:
+        task = job.array_task_id
+    return str(job.id) if task is None else f"{job.array_job_id or job.id}_{task}"
 
 
 def _key(state: ClusterState, job: Job) -> Hashable:
@@ -108,10 +111,12 @@ def _with_estimate(told: Explanation, estimate: Estimate | None) -> Explanation:
     return replace(told, start_estimate=estimate.start, planned_nodes=estimate.nodes)
 
 
-def _estimate(taken: Snapshot, ahead: Outlook, job: Job) -> Generator[None, None, Estimate | None]:
+def _estimate(
+    taken: Snapshot, ahead: Outlook, job: Job, task: int | None = None
+) -> Generator[None, None, Estimate | None]:
     forecast = Forecast(taken, ahead, most_passes=_FORECAST_PASSES)
-    yield from forecast.run(until=job.id)
-    return forecast.estimates.get(job.id)
+    yield from forecast.run(until=job.id, task=task)
+    return forecast.of(job.id, task)
 
 
 class _Advice:

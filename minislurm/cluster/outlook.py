@@ -19,8 +19,8 @@ from minislurm.domain.states import JobState
 from minislurm.scheduling.future import After, Arrival, Outlook, Turnover
 from minislurm.scheduling.model import QueuedJob, RequestClass
 
-#: Tasks that follow their namesakes come one by one: nothing is foreseen for them. A job that waits for another's
-#: failure hopes for what a forecast does not assume.
+#: Tasks that follow their namesakes come one by one: nothing is foreseen for them. A job that waits for
+#: another's failure hopes for what a forecast does not assume.
 _UNFORESEEN = frozenset({DependencyKind.AFTER_NOT_OK, DependencyKind.AFTER_CORR})
 
 

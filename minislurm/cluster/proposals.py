@@ -1,8 +1,8 @@
-"""Changes to a pending job that may let it start, the least of each kind first. Whether one does is asked of a
-pass (`scheduling/explain.py`); here only what could be asked for, and how.
+"""Changes to a pending job that may let it start, the least of each kind first. Whether one does is asked of
+a pass (`scheduling/explain.py`); here only what could be asked for, and how.
 
-What `scontrol update` can change goes through the code of that request, as its user: whatever that refuses, is not
-proposed.
+What `scontrol update` can change goes through the code of that request, as its user: whatever that refuses,
+is not proposed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _STEPS = 64
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`text`: in words; `command`: the exact way to it; `jobs`: the job as it would be, alone in its class."""
+    """`text`: in words; `command`: the exact way to it; `jobs`: the job as it would be, alone in its
+    class."""
 
     text: str
     command: str

@@ -27,7 +27,7 @@ _REASONS = {
     Reason.PARTITION_CONFIG: "The nodes of its partition could not hold it even if all were idle.",
     Reason.BAD_CONSTRAINTS: "No nodes of its partition have the features that it asks for.",
     Reason.NODES_UNAVAILABLE: "It needs nodes that are down, drained or not responding.",
-    Reason.TOPOLOGY: "No domain of the level that it requires, or no few enough switches, could ever hold it.",
+    Reason.TOPOLOGY: "No domain of the required level, or no so few switches, could ever hold it.",
     Reason.RESERVATION: "Its reservation does not let it start now.",
     Reason.MAINTENANCE: "It would run into a maintenance of nodes that it needs.",
     Reason.NODES_RESERVED: "It would run into the reservation of nodes that it needs.",
@@ -124,13 +124,15 @@ def _reservations(state: ClusterState, job: Job, now: float) -> Iterator[str]:
             )
 
 
-def bounds(job: Job) -> Iterator[str]:
-    """When waiting is over."""
+def bounds(job: Job, task: int | None = None) -> Iterator[str]:
+    """When waiting is over, and what else it is bound by. `task`: of an array that is meant."""
     last = give_up_time(job)
     if last < float("inf"):
         why = "its deadline" if job.deadline else "--max-wait"
         yield f"If it has not started by {format_time(last)}, it ends because of {why}."
-    if job.array_limit:
+    if task in job.pending_tasks and task != job.pending_tasks[0]:
+        yield f"Tasks of its array that come before it: {job.pending_tasks.index(task)}."
+    if job.array_limit and job.is_array_rest:
         yield f"At most {job.array_limit} tasks of the array run at a time."
     if job.avoided_nodes:
         yield f"A launch failed on {compress(job.avoided_nodes)}; it goes elsewhere."

@@ -38,8 +38,8 @@ def matching_jobs(state: ClusterState, query: JobQuery) -> list[Job]:
 
 
 def explained_job(state: ClusterState, target: JobTarget) -> Job:
-    """The one record that the target means: of an array, the task, or what has not started of it; else the task
-    that started last. Raises Refusal."""
+    """The one record that the target means: of an array, the task, or what has not started of it; else the
+    task that started last. Raises Refusal."""
     if target.tasks:
         record = state.task_record(target.job_id, target.tasks[0])
         rest = state.array_rest(target.job_id)

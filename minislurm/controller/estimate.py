@@ -19,8 +19,8 @@ from minislurm.domain.views import TestResult
 async def test_submission(
     state: ClusterState, forecasts: Forecasts, spec: JobSpec, caller: Caller, now: float
 ) -> TestResult:
-    """It joins the queue with the priority that it would have, and the planner runs forward on a copy until it
-    starts. Raises Refusal where the submission would be refused, or where no start can be foreseen."""
+    """It joins the queue with the priority that it would have, and the planner runs forward on a copy until
+    it starts. Raises Refusal where the submission would be refused, or where no start can be foreseen."""
     # NumPy takes a tenth of a second to load: after a restart, answers come before the first pass.
     from minislurm.cluster.outlook import alone, outlook
     from minislurm.scheduling.future import Arrival

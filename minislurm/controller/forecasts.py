@@ -1,7 +1,7 @@
 """When pending jobs start, worked out when somebody asks and kept until something changes.
 
-A forecast (`scheduling/predict.py`) and an explanation take many passes. They give way to client calls as a pass
-does, and are cut off after a while: what they have found by then is told.
+A forecast (`scheduling/predict.py`) and an explanation take many passes. They give way to client calls as a
+pass does, and are cut off after a while: what they have found by then is told.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Forecasts:
         return unchanged or now < self._serves_until
 
     async def refresh(self) -> None:
-        """Returns when there is a forecast that is true, or was when it was asked for; all who ask at the same
-        time wait for the same one."""
+        """Returns when there is a forecast that is true, or was when it was asked for; all who ask at the
+        same time wait for the same one."""
         if self._is_true():
             return
         if self._running is None or self._running.done():
@@ -76,10 +76,11 @@ class Forecasts:
         end = time.monotonic()
         self._serves_until = end + _SERVES * (end - begun)
 
-    async def explain(self, job: Job) -> Explanation:
+    async def explain(self, job: Job, task: int | None = None) -> Explanation:
         from minislurm.cluster.explanation import OutOfTime, explanation
 
-        working = explanation(self._engine.state, job, time.time(), self.known(job.id))
+        known = self.known(job.id) if task is None else None
+        working = explanation(self._engine.state, job, time.time(), known, task)
         done = await self._give_way(working, time.monotonic() + LONGEST_S)
         if done is None:
             try:

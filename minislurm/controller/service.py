@@ -305,8 +305,10 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
     async def Explain(self, request: Any, context: Any) -> Any:
         """Everybody sees all jobs, as with squeue."""
         self._caller(context)
-        job = answers.explained_job(self._engine.state, _target(request.target))
-        return codec.to_proto(await self._forecasts.explain(job))
+        target = _target(request.target)
+        job = answers.explained_job(self._engine.state, target)
+        task = target.tasks[0] if target.tasks and job.is_array_rest else None
+        return codec.to_proto(await self._forecasts.explain(job, task))
 
     @_answers_errors
     async def ListNodes(self, request: Any, context: Any) -> Any:

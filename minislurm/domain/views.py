@@ -277,8 +277,8 @@ class ConfigurationView:
 
 @dataclass(frozen=True, slots=True)
 class HeadAhead:
-    """A job before the explained one for which nodes are kept from `start` on (0: not known). `is_cause`: without
-    it the explained one would start now."""
+    """A job before the explained one for which nodes are kept from `start` on (0: not known). `is_cause`:
+    without it the explained one would start now."""
 
     job_id: JobId
     start: float
@@ -288,7 +288,8 @@ class HeadAhead:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A change, in words and as a command, with which the job was seen to start then on a copy of the queue."""
+    """A change, in words and as a command, with which the job was seen to start then on a copy of the
+    queue."""
 
     text: str
     command: str

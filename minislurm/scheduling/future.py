@@ -1,7 +1,7 @@
 """A copy of the cluster that can be moved on in time: runs end at their limits, plans are carried out.
 
-Pure. It starts from a snapshot and what the cluster knows of times to come (`Outlook`), and makes the snapshot
-of any later instant. What has not changed are the same objects, so that a `Workspace` stays quick.
+Pure. It starts from a snapshot and what the cluster knows of times to come (`Outlook`), and makes the
+snapshot of any later instant. What has not changed are the same objects, so that a `Workspace` stays quick.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ class After:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A job that is not in the queue yet. `jobs`: its class, with this job alone; a class with the same key may
-    wait already. It comes at `time`, or later when its dependencies are met (`any_one`: one is enough)."""
+    """A job that is not in the queue yet. `jobs`: its class, with this job alone; a class with the same key
+    may wait already. It comes at `time`, or later when its dependencies are met (`any_one`: one is
+    enough)."""
 
     jobs: RequestClass
     time: float = 0.0
@@ -53,7 +54,8 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Turnover:
-    """If it still waits then, the job becomes one of another class (`into`, with this job alone) or leaves."""
+    """If it still waits then, the job becomes one of another class (`into`, with this job alone) or
+    leaves."""
 
     time: float
     job_id: JobId

@@ -2,12 +2,12 @@
 
 Pure. From instant to instant: runs end at their time limits, then the same pass decides what starts
 (`cycle.steps`). So the estimates know all that a pass knows: priorities as they age, reservations, licenses,
-limits of accounts, racks. They assume that every job takes as long as it may, that nothing is submitted, changed
-or fails, that fair shares stay as they are, and that jobs others depend on end well.
+limits of accounts, racks. They assume that every job takes as long as it may, that nothing is submitted,
+changed or fails, that fair shares stay as they are, and that jobs others depend on end well.
 
-One pass for each instant at which something ends, however many equal jobs wait. The first instants are looked at
-one by one; from `EXACT_PASSES` on, instants that are close together for their distance are taken together, at the
-last of them, so that a long queue costs some hundred passes more.
+One pass for each instant at which something ends, however many equal jobs wait. The first instants are
+looked at one by one; from `EXACT_PASSES` on, instants that are close together for their distance are taken
+together, at the last of them, so that a long queue costs some hundred passes more.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ _GRAIN = 0.01
 _NEVER = frozenset(
     {
         Reason.PARTITION_DOWN, Reason.PARTITION_INACTIVE, Reason.PARTITION_TIME_LIMIT,
-        Reason.PARTITION_NODE_LIMIT, Reason.PARTITION_CONFIG, Reason.BAD_CONSTRAINTS, Reason.NODES_UNAVAILABLE,
-        Reason.TOPOLOGY,
+        Reason.PARTITION_NODE_LIMIT, Reason.PARTITION_CONFIG, Reason.BAD_CONSTRAINTS,
+        Reason.NODES_UNAVAILABLE, Reason.TOPOLOGY,
     }
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """When a job starts, of an array its first task, and where. `last_start`: of its last task that is known."""
+    """When a job starts, of an array its first task, and where. `last_start`: of its last task that is
+    known."""
 
     start: float
     nodes: tuple[NodeName, ...]
@@ -50,8 +51,8 @@ class Estimate:
 
 
 class Forecast:
-    """Fills `estimates` as it runs, in the order of time; whoever is not in there when it is done never starts,
-    or after the bounds. Cut off, it is true as far as it came."""
+    """Fills `estimates` as it runs, in the order of time; whoever is not in there when it is done never
+    starts, or after the bounds. Cut off, it is true as far as it came."""
 
     def __init__(
         self,
@@ -74,15 +75,16 @@ class Forecast:
         #: Nothing more would come of going on.
         self.is_complete = False
 
-    def run(self, until: JobId | None = None) -> Generator[None, None, None]:
-        """In units of about a millisecond at most. `until`: as soon as that job has an estimate it is enough."""
+    def run(self, until: JobId | None = None, task: int | None = None) -> Generator[None, None, None]:
+        """In units of about a millisecond at most. `until`: it is enough when that job has an estimate, or
+        that task of it."""
         while self.passes < self._most_passes:
             plan = yield from steps(self._future.snapshot(), self._workspace)
             self.passes += 1
             self._note(plan)
             self._future.carry_out(plan)
             yield
-            if until is not None and until in self.estimates:
+            if until is not None and self._knows(until, task):
                 return
             if not self._may_go_on(plan):
                 break
@@ -94,6 +96,16 @@ class Forecast:
         else:
             return
         self.is_complete = True
+
+    def _knows(self, job_id: JobId, task: int | None) -> bool:
+        return job_id in self.estimates if task is None else (job_id, task) in self.task_starts
+
+    def of(self, job_id: JobId, task: int | None = None) -> Estimate | None:
+        found = self.estimates.get(job_id)
+        start = self.task_starts.get((job_id, task)) if task is not None else None
+        if found is None or task is None or start == found.start:
+            return found
+        return None if start is None else replace(found, start=start, nodes=())
 
     def _note(self, plan: Plan) -> None:
         now = self._future.now

@@ -1,5 +1,5 @@
-"""What is foreseen is what comes: with run times as long as their limits and nothing new, the simulated cluster
-starts every job at the time, and on the nodes, that were predicted at the beginning."""
+"""What is foreseen is what comes: with run times as long as their limits and nothing new, the simulated
+cluster starts every job at the time, and on the nodes, that were predicted at the beginning."""
 
 from __future__ import annotations
 

@@ -42,10 +42,13 @@ async def test_submission(
     if job.is_array_rest and job.array_limit:
         ahead = replace(ahead, array_limits={**ahead.array_limits, job.id: job.array_limit})
     forecast = Forecast(taken, ahead)
-    await forecasts.drain(forecast.run(until=job.id), time.monotonic() + LONGEST_S)
+    end = time.monotonic() + LONGEST_S
+    if not await forecasts.drain(forecast.run(until=job.id), end):
+        await forecasts.drain(forecast.extrapolate(), end + LONGEST_S)
     estimate = forecast.estimates.get(job.id)
     if estimate is None:
         # Never, as things are; or later than anybody has looked.
         never = forecast.is_complete
         raise Refusal(RefusalCode.NODE_CONFIGURATION if never else RefusalCode.NODES_BUSY)
-    return TestResult(job.id, estimate.start, estimate.cpus, estimate.nodes, job.partition)
+    cpus = estimate.cpus or job.request.tasks * job.request.cpus_per_task
+    return TestResult(job.id, estimate.start, cpus, estimate.nodes, job.partition)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from minislurm.scheduling.workspace import Workspace
 
 #: Seconds after which a forecast or an explanation is cut off; a call waits no longer than 10 s.
-LONGEST_S = 5.0
+LONGEST_S = 4.0
 #: A forecast that took long serves so many times as long, even if something has changed.
 _SERVES = 4
 #: Without a change time passes all the same: priorities age.
@@ -72,6 +72,7 @@ class Forecasts:
         if await self.drain(forecast.run(), begun + LONGEST_S):
             # One that was cut off leaves its arrays in an unknown state.
             self._workspace = workspace
+        await self.drain(forecast.extrapolate(), begun + 2 * LONGEST_S)
         self._estimates, self._seq, self._taken = forecast.estimates, seq, begun
         end = time.monotonic()
         self._serves_until = end + _SERVES * (end - begun)

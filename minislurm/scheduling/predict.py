@@ -5,28 +5,26 @@ Pure. From instant to instant: runs end at their time limits, then the same pass
 limits of accounts, racks. They assume that every job takes as long as it may, that nothing is submitted,
 changed or fails, that fair shares stay as they are, and that jobs others depend on end well.
 
-One pass for each instant at which something ends, however many equal jobs wait. The first instants are
-looked at one by one; from `EXACT_PASSES` on, instants that are close together for their distance are taken
-together, at the last of them, so that a long queue costs some hundred passes more.
+One pass for each instant at which something ends, however many equal jobs wait. A queue that is too long for
+that is looked at as far as there is time; the rest is extrapolated (`extrapolate.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import inf
 
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.states import Reason
 from minislurm.scheduling.cycle import steps
+from minislurm.scheduling.extrapolate import Pace, extrapolate
 from minislurm.scheduling.future import Future, Outlook
 from minislurm.scheduling.model import Plan, Snapshot
 from minislurm.scheduling.workspace import Workspace
 
-EXACT_PASSES = 300
-MOST_PASSES = 1500
-#: Instants within such a part of their distance from now are taken together.
-_GRAIN = 0.01
+MOST_PASSES = 2000
 
 #: Time alone does not help who waits for one of these.
 _NEVER = frozenset(
@@ -48,6 +46,8 @@ class Estimate:
     last_start: float
     #: In all.
     cpus: int = 0
+    #: Extrapolated.
+    is_rough: bool = False
 
 
 class Forecast:
@@ -60,13 +60,12 @@ class Forecast:
         outlook: Outlook | None = None,
         workspace: Workspace | None = None,
         *,
-        exact_passes: int = EXACT_PASSES,
         most_passes: int = MOST_PASSES,
     ) -> None:
         self._future = Future(snapshot, outlook or Outlook())
         self._workspace = workspace if workspace is not None else Workspace()
-        self._begun = snapshot.now
-        self._exact_passes = exact_passes
+        self._pace: Pace | None = None
+        self._plan = Plan()
         self._most_passes = most_passes
         self.estimates: dict[JobId, Estimate] = {}
         #: By array and task.
@@ -81,6 +80,7 @@ class Forecast:
         while self.passes < self._most_passes:
             plan = yield from steps(self._future.snapshot(), self._workspace)
             self.passes += 1
+            self._plan = plan
             self._note(plan)
             self._future.carry_out(plan)
             yield
@@ -88,9 +88,10 @@ class Forecast:
                 return
             if not self._may_go_on(plan):
                 break
-            time = self._next_time()
+            time = self._future.next_instant()
             if time == inf:
                 break
+            self._count(time - self._future.now)
             self._future.advance(time)
             yield
         else:
@@ -128,11 +129,25 @@ class Forecast:
         hopeful = plan.limited or any(s.head.reason not in _NEVER for s in plan.standings)
         return bool(hopeful) or future.has_coming
 
-    def _next_time(self) -> float:
-        time = self._future.next_instant()
-        if self.passes < self._exact_passes or time == inf:
-            return time
-        return max(time, self._future.now + _GRAIN * (self._future.now - self._begun))
+    def _count(self, seconds: float) -> None:
+        table = self._workspace.table
+        if self._pace is None:
+            self._pace = Pace(table.inventory)
+        self._pace.count(table.free, max(0.0, seconds))
+
+    def extrapolate(self) -> Generator[None, None, None]:
+        """After `run` was cut off: rough estimates for all that are left but can start. Without nodes."""
+        if self.is_complete or self._pace is None:
+            return
+        hopeful = [s for s in self._plan.standings if s.head.reason not in _NEVER]
+        inventory = self._workspace.table.inventory
+        starts = yield from extrapolate(self._future.snapshot(), hopeful, inventory, self._pace)
+        for job_id, first, last in starts:
+            known = self.estimates.get(job_id)
+            if known is None:
+                self.estimates[job_id] = Estimate(first, (), last, is_rough=True)
+            else:
+                self.estimates[job_id] = replace(known, last_start=max(last, known.last_start))
 
 
 def predict(
@@ -140,6 +155,6 @@ def predict(
 ) -> Forecast:
     """A forecast that has been run to its end."""
     forecast = Forecast(snapshot, outlook, workspace)
-    for _ in forecast.run():
+    for _ in chain(forecast.run(), forecast.extrapolate()):
         pass
     return forecast

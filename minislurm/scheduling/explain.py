@@ -14,7 +14,16 @@ from minislurm.domain.states import Reason
 from minislurm.scheduling.accounts import AccountsPass
 from minislurm.scheduling.backfill import end_of
 from minislurm.scheduling.cycle import steps
-from minislurm.scheduling.model import Placement, Plan, RequestClass, Snapshot, Standing, Wait
+from minislurm.scheduling.model import (
+    TASK_LIMIT,
+    Placement,
+    Plan,
+    QueuedJob,
+    RequestClass,
+    Snapshot,
+    Standing,
+    Wait,
+)
 from minislurm.scheduling.order import Queue, Ranking, Turn
 from minislurm.scheduling.workspace import Workspace
 
@@ -61,9 +70,9 @@ def find(
     plan = yield from _pass(snapshot, workspace)
     standing = next((s for s in plan.standings if s.jobs is jobs), None)
     position = next((i for i, job in enumerate(jobs.jobs) if job.job_id == job_id), 0)
-    wait = _wait_of(plan, standing, job_id)
+    wait = _wait_of(plan, standing, jobs.jobs[position])
     rejected = wait.rejected if wait is not None else {}
-    if wait is not None and not rejected:
+    if wait is not None and wait is not TASK_LIMIT and not rejected:
         alone = replace(jobs, jobs=[replace(jobs.jobs[position], slots=1)])
         by_itself = yield from _pass(replace(snapshot, classes=[alone]), workspace)
         rejected = by_itself.standings[0].head.rejected if by_itself.standings else {}
@@ -114,10 +123,12 @@ def _pass(snapshot: Snapshot, workspace: Workspace, *, explain: bool = True) -> 
     return plan
 
 
-def _wait_of(plan: Plan, standing: Standing | None, job_id: JobId) -> Wait | None:
-    if standing is None or any(p.job_id == job_id for p in plan.placements):
+def _wait_of(plan: Plan, standing: Standing | None, job: QueuedJob) -> Wait | None:
+    if any(placement.job_id == job.job_id for placement in plan.placements):
         return None
-    return standing.wait_of(job_id)
+    if not job.slots:
+        return TASK_LIMIT
+    return standing.wait_of(job.job_id) if standing is not None else None
 
 
 def _heads(plan: Plan, partition: Partition) -> list[HeadInTheWay]:

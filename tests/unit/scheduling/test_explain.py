@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import replace
+from typing import TypeVar, cast
 
 from minislurm.domain.ids import JobId
 from minislurm.domain.states import Reason
@@ -12,29 +14,27 @@ from minislurm.scheduling.workspace import Workspace
 from tests.builders import a_request
 from tests.unit.scheduling.builders import a_class, a_partition, a_run, a_snapshot, some_nodes
 
+T = TypeVar("T")
+
 NODES = some_nodes(4, gpus=2)
 BATCH = a_partition(NODES)
 WHOLE = a_request(3, exclusive=True)
 
 
-def found(snapshot: Snapshot, job_id: int, key: str) -> Findings:
-    working = find(snapshot, JobId(job_id), key, Workspace())
+def result_of(working: Generator[None, None, T]) -> T:
     while True:
         try:
             next(working)
         except StopIteration as done:
-            findings: Findings = done.value
-            return findings
+            return cast(T, done.value)
+
+
+def found(snapshot: Snapshot, job_id: int, key: str) -> Findings:
+    return result_of(find(snapshot, JobId(job_id), key, Workspace()))
 
 
 def tried(snapshot: Snapshot, job_id: int, key: str, changed: RequestClass) -> Placement | None:
-    working = what_if(snapshot, JobId(job_id), key, changed, Workspace())
-    while True:
-        try:
-            next(working)
-        except StopIteration as done:
-            placement: Placement | None = done.value
-            return placement
+    return result_of(what_if(snapshot, JobId(job_id), key, changed, Workspace()))
 
 
 def a_queue() -> Snapshot:
@@ -49,7 +49,8 @@ def a_queue() -> Snapshot:
 
 def test_the_head_in_the_way_is_named_since_without_it_the_job_starts() -> None:
     findings = found(a_queue(), 2, "rest")
-    assert findings.wait is not None and findings.wait.reason is Reason.PRIORITY
+    assert findings.wait is not None
+    assert findings.wait.reason is Reason.PRIORITY
     (head,) = findings.heads
     assert (head.job_id, head.is_cause) == (1, True)
     assert head.nodes == ("n1", "n2", "n3")
@@ -58,7 +59,8 @@ def test_the_head_in_the_way_is_named_since_without_it_the_job_starts() -> None:
 
 def test_nodes_are_counted_by_what_they_lack() -> None:
     findings = found(a_queue(), 1, "head")
-    assert findings.wait is not None and findings.wait.reason is Reason.RESOURCES
+    assert findings.wait is not None
+    assert findings.wait.reason is Reason.RESOURCES
     assert findings.rejected == {"not idle": 2}
     assert findings.heads == ()
 
@@ -82,7 +84,8 @@ def test_what_would_start_is_told_with_where_and_without_the_original() -> None:
     queue = a_queue()
     shorter = a_class(BATCH, 2, request=a_request(2, gpus_per_node=2), minutes=30)
     placement = tried(queue, 2, "rest", shorter)
-    assert placement is not None and [p.node for p in placement.allocation] == ["n1", "n2"]
+    assert placement is not None
+    assert [p.node for p in placement.allocation] == ["n1", "n2"]
     assert tried(queue, 2, "rest", replace(shorter, time_limit_s=1860.0)) is None
 
 
@@ -94,12 +97,7 @@ def test_a_change_is_not_judged_by_what_another_pass_found() -> None:
         working = what_if(
             queue, JobId(2), "rest", a_class(BATCH, 2, request=request, minutes=minutes), workspace
         )
-        while True:
-            try:
-                next(working)
-            except StopIteration as done:
-                assert (done.value is not None) is starts
-                break
+        assert (result_of(working) is not None) is starts
 
 
 def test_nothing_is_in_the_way() -> None:

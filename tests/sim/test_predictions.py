@@ -33,7 +33,7 @@ def a_random_spec(draw: st.DrawFn) -> JobSpec:
     request = a_request(
         nodes,
         tasks=tasks,
-        gpus_per_node=1 if share else draw(st.integers(0, 2)),
+        gpus_per_node=0 if share else draw(st.integers(0, 2)),
         gpu_share_milli=share,
         gpu_share_of_node=bool(share),
         exclusive=not share and draw(st.sampled_from([False, False, False, True])),

@@ -92,6 +92,16 @@ def test_a_shorter_limit_fits_before_the_head() -> None:
     assert cluster.job(job_id).state is JobState.RUNNING
 
 
+def test_no_limit_is_proposed_that_would_be_none() -> None:
+    """Less than a minute is left before the head; 0 would stand for no limit."""
+    cluster = a_busy_cluster()
+    cluster.submit(a_spec(request=a_request(4, exclusive=True), time_limit_s=3600.0))
+    job_id = cluster.submit(a_spec(request=a_request(2, exclusive=True), time_limit_s=7200.0))
+    cluster.run(3600 - 40)
+    found = told(cluster, job_id)
+    assert (found.reason, found.proposals) == ("Priority", ())
+
+
 def test_another_partition() -> None:
     names = tuple(NodeName(f"n{i}") for i in range(1, 5))
     partitions = (

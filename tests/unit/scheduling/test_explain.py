@@ -73,11 +73,18 @@ def test_those_before_it_are_counted_in_the_order_of_the_pass() -> None:
 def test_other_nodes_jobs_are_not_before_it() -> None:
     other = a_partition(NODES[3:], "other")
     queue = a_queue()
-    busy = a_class(other, 9, request=a_request(tasks=5), key="far", fixed_priority=10**6)
+    busy = a_class(other, 9, request=a_request(tasks=4), key="far", fixed_priority=10**6)
     mine = a_partition(NODES[:3], "mine")
     late = a_class(mine, 10, request=WHOLE, key="mine")
     findings = found(replace(queue, classes=[busy, late]), 10, "mine")
     assert findings.ahead == 0
+
+
+def test_who_can_never_start_is_before_nobody() -> None:
+    queue = a_queue()
+    never = a_class(BATCH, 9, request=a_request(5), key="never", fixed_priority=10**6)
+    findings = found(replace(queue, classes=[never, *queue.classes]), 2, "rest")
+    assert findings.first_ahead == (1,)
 
 
 def test_what_would_start_is_told_with_where_and_without_the_original() -> None:

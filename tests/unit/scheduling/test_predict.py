@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from math import inf
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minislurm.domain.ids import JobId
+from minislurm.domain.ids import Bitmap, JobId, NodeName
 from minislurm.domain.reservation import LicenseCount
+from minislurm.domain.resources import NodeAllocation
 from minislurm.scheduling.cycle import schedule
 from minislurm.scheduling.future import After, Arrival, Outlook, Turnover
 from minislurm.scheduling.model import NodeAvailability, ReservedNodes, RunningJob, Snapshot
@@ -91,6 +93,32 @@ def test_licenses_come_back() -> None:
         NOW, snapshot.nodes, (), snapshot.classes, snapshot.topology, snapshot.settings, licenses={"a": 2}
     )
     assert starts(snapshot) == {1: 0, 2: 0, 3: 10}
+
+
+def test_a_shared_gpu_is_free_when_the_last_share_is_given_back() -> None:
+    (node,) = some_nodes(1, gpus=1)
+    taken = [_a_share("n1", minutes=5, job=101), _a_share("n1", minutes=20, job=102)]
+    node = replace(node, gpus_free=Bitmap(0), gpu_shares=((0, 800),), cpus_free=Bitmap(0b1100))
+    whole = a_class(a_partition([node]), 1, request=a_request(gpus_per_node=1), minutes=10)
+    half = a_request(gpu_share_milli=500, gpu_share_of_node=True)
+    snapshot = a_snapshot([node], whole, a_class(a_partition([node]), 2, 3, request=half, minutes=7))
+    # A second half fits beside what is left of the shares, before all of it is needed.
+    assert starts(replace(snapshot, running=taken)) == {2: 5, 3: 12, 1: 20}
+
+
+def _a_share(node: str, *, minutes: float, job: int) -> RunningJob:
+    part = NodeAllocation(NodeName(node), Bitmap(1 << job - 101), 0, Bitmap(1), 1, 400)
+    return RunningJob(JobId(job), NOW + 60 * minutes, (part,))
+
+
+def test_arrays_that_go_on_keep_their_order() -> None:
+    nodes = some_nodes(1, cpus=2)
+    batch = a_partition(nodes)
+    arrays = [a_job(i, tasks=range(3), slots=1, at=float(i)) for i in (1, 2)]
+    snapshot = a_snapshot(nodes, a_class(batch, *arrays, minutes=10), running=[a_run("n1", minutes=3)])
+    forecast = predict(snapshot, Outlook(array_limits={JobId(1): 1, JobId(2): 1}))
+    assert forecast.task_starts[JobId(1), 2] < forecast.task_starts[JobId(2), 2]
+    assert forecast.task_starts[JobId(1), 1] == NOW + 600
 
 
 def test_nobody_is_foreseen_in_a_reservation() -> None:

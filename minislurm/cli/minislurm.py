@@ -1,4 +1,4 @@
-"""`minislurm`: a cluster on this machine, the host's agent, and a journal's replay."""
+"""`minislurm`: a cluster on this machine, the host's agent, a journal's replay, why jobs wait."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from minislurm.cli import simulate
+from minislurm.cli import simulate, why
 from minislurm.cli.application import guarded, print_error, print_line, print_version
 
 if TYPE_CHECKING:
@@ -236,6 +236,7 @@ def replay(
 
 
 app.command(context_settings=simulate.SETTINGS)(simulate.simulate)
+app.command()(why.why)
 
 
 def _cluster(folder: Path | None) -> LocalCluster:

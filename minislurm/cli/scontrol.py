@@ -133,8 +133,21 @@ def _print_jobs(
     if not rows:
         print(f"Job {printable(argument or '')} not found")
         return 1
-    sys.stdout.write("".join(job_text(row, one_line=values.one_line, details=values.details) for row in rows))
+    explains = values.details and target is not None and len(rows) == 1 and rows[0].is_pending
+    why = _why(client, target) if explains and target is not None else ()
+    texts = (job_text(row, one_line=values.one_line, details=values.details, why=why) for row in rows)
+    sys.stdout.write("".join(texts))
     return 0
+
+
+def _why(client: ControllerClient, target: JobTarget) -> Sequence[str]:
+    from minislurm.cli.why import short_lines
+
+    try:
+        told = client.explain(target)
+    except Refusal:
+        return ()  # it has gone meanwhile
+    return tuple(short_lines(told)) if told.state == "PENDING" else ()
 
 
 def _load_rows(client: ControllerClient, target: JobTarget | None) -> list[JobRow]:

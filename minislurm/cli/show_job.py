@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from minislurm.cli.job_fields import cpus_per_tres, exclusive_text, licenses_text, memory_per_tres, time_text
 from minislurm.cli.job_row import JobRow
@@ -23,8 +23,9 @@ from minislurm.domain.resources import NodeAllocation, ResourceRequest
 from minislurm.domain.times import format_duration_long, format_time
 
 
-def job_text(row: JobRow, *, one_line: bool = False, details: bool = False) -> str:
-    return record_text(list(_lines(row, details)), one_line=one_line, trailing_line=True)
+def job_text(row: JobRow, *, one_line: bool = False, details: bool = False, why: Sequence[str] = ()) -> str:
+    """`why`: minislurm's own lines, after Slurm's."""
+    return record_text([*_lines(row, details), *why], one_line=one_line, trailing_line=True)
 
 
 def _lines(row: JobRow, details: bool) -> Iterator[str]:

@@ -135,7 +135,7 @@ def load_jobs(client: ControllerClient, values: Values) -> list[JobView]:
     single = len(targets) == 1
     wanted = _wanted_states(values)
     include_ended = single or not wanted <= _ACTIVE_STATES
-    views = client.list_jobs(JobQuery(job_ids=ids, include_ended=include_ended))
+    views = client.list_jobs(JobQuery(ids, include_ended, forecast=values.start))
     if single and not views:
         raise Refusal(RefusalCode.INVALID_JOB_ID)
     return views

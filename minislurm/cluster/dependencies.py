@@ -44,6 +44,13 @@ def due_time(state: ClusterState, clause: Dependency) -> float | None:
     return max(started) + clause.delay_s
 
 
+def open_records(state: ClusterState, job: Job, clause: Dependency) -> list[Job]:
+    """What the clause of the job names and has not ended."""
+    if clause.kind is DependencyKind.SINGLETON:
+        return [other for other in state.jobs.values() if _goes_before(other, job)]
+    return [record for record in _records(state, clause) if not record.state.is_final]
+
+
 def _records(state: ClusterState, clause: Dependency) -> list[Job]:
     if clause.task_id is not None:
         record = state.task_record(clause.job_id, clause.task_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import overload
@@ -146,6 +146,12 @@ def _class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestCla
         job_id: (tuple((job := state.jobs[job_id]).pending_tasks), array_slots(state, job))
         for job_id in queued.array_rests
     }
+    return request_class(state, key, _Members(list(queued.members), arrays), queued.number)
+
+
+def request_class(
+    state: ClusterState, key: ClassKey, jobs: Sequence[QueuedJob], name: Hashable
+) -> RequestClass:
     return RequestClass(
         request=key.request,
         partition=_partition(state, key.partition),
@@ -157,8 +163,8 @@ def _class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestCla
         user_id=key.user_id,
         user_name=key.user_name,
         qos=key.qos,
-        jobs=_Members(list(queued.members), arrays),
-        key=queued.number,
+        jobs=jobs,
+        key=name,
     )
 
 

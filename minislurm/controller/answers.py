@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from minislurm.cluster import dependencies
 from minislurm.cluster.state import ClusterState
 from minislurm.controller.scheduler import Scheduler
 from minislurm.domain import filenames
 from minislurm.domain.configuration import Partition
+from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import NodeName
 from minislurm.domain.job import Job, JobSpec
 from minislurm.domain.node import Node
 from minislurm.domain.reservation import ReservationFlag
 from minislurm.domain.states import JobState, NodeState, Reason
-from minislurm.domain.views import JobQuery, JobView, NodeView, PartitionView
+from minislurm.domain.views import JobQuery, JobTarget, JobView, NodeView, PartitionView
+from minislurm.scheduling.model import Wait
+
+if TYPE_CHECKING:
+    from minislurm.scheduling.predict import Estimate
 
 
 def matching_jobs(state: ClusterState, query: JobQuery) -> list[Job]:
@@ -31,7 +37,25 @@ def matching_jobs(state: ClusterState, query: JobQuery) -> list[Job]:
     return [j for j in found.values() if query.include_ended or not j.state.is_final]
 
 
-def job_view(state: ClusterState, scheduler: Scheduler, job: Job, now: float) -> JobView:
+def explained_job(state: ClusterState, target: JobTarget) -> Job:
+    """The one record that the target means: of an array, the task, or what has not started of it; else the
+    task that started last. Raises Refusal."""
+    if target.tasks:
+        record = state.task_record(target.job_id, target.tasks[0])
+        rest = state.array_rest(target.job_id)
+        if record is None and rest is not None and target.tasks[0] in rest.pending_tasks:
+            record = rest
+    else:
+        record = state.jobs.get(target.job_id)
+    if record is None:
+        raise Refusal(RefusalCode.INVALID_JOB_ID, job_id=target.job_id)
+    return record
+
+
+def job_view(
+    state: ClusterState, scheduler: Scheduler, job: Job, now: float, estimate: Estimate | None = None
+) -> JobView:
+    """`estimate`: of a forecast that is still true."""
     pending = job.state is JobState.PENDING
     wait = scheduler.wait_of(job) if pending else None
     reason = job.reason.value
@@ -45,8 +69,8 @@ def job_view(state: ClusterState, scheduler: Scheduler, job: Job, now: float) ->
         job=job,
         reason=reason,
         priority=_priority(scheduler, job),
-        start_estimate=_start_estimate(job, wait.start_estimate if wait else 0.0),
-        planned_nodes=wait.planned_nodes if wait else (),
+        start_estimate=_start_estimate(job, wait.start_estimate if wait else 0.0, estimate),
+        planned_nodes=_planned_nodes(wait, estimate) if pending else (),
         last_considered=scheduler.last_pass_time if pending else job.start_time,
         dependency_states=states,
         std_in=std_in,
@@ -63,10 +87,18 @@ def _priority(scheduler: Scheduler, job: Job) -> int:
     return scheduler.priority_of(job)
 
 
-def _start_estimate(job: Job, planned: float) -> float:
+def _start_estimate(job: Job, planned: float, estimate: Estimate | None) -> float:
     if job.state is not JobState.PENDING:
         return job.start_time
+    if estimate is not None:
+        return estimate.start
     return job.begin_time if not job.eligible_time and job.begin_time else planned
+
+
+def _planned_nodes(wait: Wait | None, estimate: Estimate | None) -> tuple[NodeName, ...]:
+    if estimate is not None:
+        return estimate.nodes
+    return wait.planned_nodes if wait is not None else ()
 
 
 def _dependency_states(state: ClusterState, job: Job, now: float) -> tuple[str, ...]:

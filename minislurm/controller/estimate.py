@@ -2,49 +2,53 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 from minislurm.cluster.messages import Caller, SubmitJob
 from minislurm.cluster.snapshot import snapshot
 from minislurm.cluster.state import ClusterState
 from minislurm.cluster.submission import decide_submission
+from minislurm.controller.forecasts import LONGEST_S, Forecasts
 from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.job import Job, JobSpec
 from minislurm.domain.states import PartitionState
 from minislurm.domain.views import TestResult
-from minislurm.scheduling.model import QueuedJob, RequestClass
 
 
-def test_submission(state: ClusterState, spec: JobSpec, caller: Caller, now: float) -> TestResult:
-    """Alone with what runs and waits now. Raises Refusal where the submission would be refused, or where
-    no start can be foreseen."""
-    from minislurm.scheduling.cycle import schedule
+async def test_submission(
+    state: ClusterState, forecasts: Forecasts, spec: JobSpec, caller: Caller, now: float
+) -> TestResult:
+    """It joins the queue with the priority that it would have, and the planner runs forward on a copy until
+    it starts. Raises Refusal where the submission would be refused, or where no start can be foreseen."""
+    # NumPy takes a tenth of a second to load: after a restart, answers come before the first pass.
+    from minislurm.cluster.outlook import alone, outlook
+    from minislurm.scheduling.future import Arrival
+    from minislurm.scheduling.predict import Forecast
 
     decided = decide_submission(state, SubmitJob(spec, caller), now)
     if isinstance(decided, Refusal):
         raise decided
     job: Job = decided[0].job  # type: ignore[union-attr]
-    taken = snapshot(state, now)
-    partition = state.partitions[job.partition]
-    candidate = RequestClass(
-        request=job.request,
-        partition=replace(partition, state=PartitionState.UP),
-        time_limit_s=job.time_limit_s,
-        jobs=[QueuedJob(job.id, now, now)],
-        account=job.spec.account,
-        user_id=job.spec.user_id,
-        user_name=job.spec.user_name,
-        qos=job.spec.qos,
-    )
-    plan = schedule(replace(taken, classes=[candidate]))
-    if plan.placements:
-        allocation = plan.placements[0].allocation
-        names, start = tuple(part.node for part in allocation), now
-        cpus = sum(part.cpu_count for part in allocation)
+    # As Slurm, it asks when the job would start once nothing but the queue is in its way.
+    candidate = alone(state, job, max(now, job.begin_time))
+    candidate = replace(candidate, partition=replace(candidate.partition, state=PartitionState.UP))
+    taken, ahead = snapshot(state, now), outlook(state, now)
+    if job.begin_time > now:
+        ahead = replace(ahead, arrivals=(*ahead.arrivals, Arrival(candidate, job.begin_time)))
     else:
-        wait = plan.standings[0].head
-        if not wait.start_estimate:
-            raise Refusal(RefusalCode.NODE_CONFIGURATION)
-        names, start = wait.planned_nodes, wait.start_estimate
-        cpus = job.request.tasks * job.request.cpus_per_task
-    return TestResult(job.id, start, cpus, names, job.partition)
+        # By its side there may be a class like it, whose key must not be taken for its own.
+        taken = replace(taken, classes=[*taken.classes, replace(candidate, key="test only")])
+    if job.is_array_rest and job.array_limit:
+        ahead = replace(ahead, array_limits={**ahead.array_limits, job.id: job.array_limit})
+    forecast = Forecast(taken, ahead)
+    end = time.monotonic() + LONGEST_S
+    if not await forecasts.drain(forecast.run(until=job.id), end):
+        await forecasts.drain(forecast.extrapolate(), end + LONGEST_S)
+    estimate = forecast.estimates.get(job.id)
+    if estimate is None:
+        # Never, as things are; or later than anybody has looked.
+        never = forecast.is_complete
+        raise Refusal(RefusalCode.NODE_CONFIGURATION if never else RefusalCode.NODES_BUSY)
+    cpus = estimate.cpus or job.request.tasks * job.request.cpus_per_task
+    return TestResult(job.id, estimate.start, cpus, estimate.nodes, job.partition)

@@ -35,6 +35,7 @@ from minislurm.controller import answers, reservation_service
 from minislurm.controller.configuration_answer import configuration_values
 from minislurm.controller.engine import Engine
 from minislurm.controller.estimate import test_submission
+from minislurm.controller.forecasts import Forecasts
 from minislurm.controller.scheduler import Scheduler
 from minislurm.controller.submissions import prepare_submission
 from minislurm.controller.watchers import Watchers
@@ -78,6 +79,7 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
         self._verifier = verifier
         self._own_user_id = os.getuid()
         self._host = socket.gethostname().split(".")[0]
+        self._forecasts = Forecasts(engine)
 
     def _person(self, context: grpc.aio.ServicerContext[Any, Any]) -> auth.Caller:
         token = status.bearer_token(context.invocation_metadata())
@@ -162,7 +164,10 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
     @_answers_errors
     async def TestOnly(self, request: Any, context: Any) -> Any:
         spec = codec.from_proto(JobSpec, request.submission.spec)
-        return codec.to_proto(test_submission(self._engine.state, spec, self._caller(context), time.time()))
+        caller = self._caller(context)
+        return codec.to_proto(
+            await test_submission(self._engine.state, self._forecasts, spec, caller, time.time())
+        )
 
     # Acting on jobs
 
@@ -272,6 +277,8 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
         except MinislurmError as error:
             await status.abort(context, error)
         query = codec.from_proto(JobQuery, request)
+        if query.forecast:
+            await self._forecasts.refresh()
         jobs = answers.matching_jobs(self._engine.state, query)
         yield controller_pb2.JobsChunk(now=time.time())
         for first in range(0, len(jobs), _CHUNK):
@@ -288,10 +295,20 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
                 index = index_of[id(job.spec)] = len(index_of)
                 codec.fill(chunk.specs.add(), job.spec)
             chunk.spec_of.append(index)
-            view = answers.job_view(self._engine.state, self._scheduler, job, now)
+            estimate = self._forecasts.known(job.id)
+            view = answers.job_view(self._engine.state, self._scheduler, job, now, estimate)
             codec.fill_without(chunk.jobs.add(), view, "job")
             codec.fill_without(chunk.jobs[-1].job, job, "spec")
         return chunk
+
+    @_answers_errors
+    async def Explain(self, request: Any, context: Any) -> Any:
+        """Everybody sees all jobs, as with squeue."""
+        self._caller(context)
+        target = _target(request.target)
+        job = answers.explained_job(self._engine.state, target)
+        task = target.tasks[0] if target.tasks and job.is_array_rest else None
+        return codec.to_proto(await self._forecasts.explain(job, task))
 
     @_answers_errors
     async def ListNodes(self, request: Any, context: Any) -> Any:

@@ -83,6 +83,8 @@ class JobQuery:
 
     job_ids: tuple[JobId, ...] = ()
     include_ended: bool = False
+    #: Work out when pending jobs start, for all of them, if that is not known.
+    forecast: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,3 +273,54 @@ class ConfigurationView:
     values: dict[str, str]
     boot_time: float
     next_job_id: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class HeadAhead:
+    """A job before the explained one for which nodes are kept from `start` on (0: not known). `is_cause`:
+    without it the explained one would start now."""
+
+    job_id: JobId
+    start: float
+    nodes: tuple[NodeName, ...] = ()
+    is_cause: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A change, in words and as a command, with which the job was seen to start then on a copy of the
+    queue."""
+
+    text: str
+    command: str
+    start: float
+    starts_now: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """`minislurm why`. Times in seconds since the epoch, 0: not known."""
+
+    job_id: JobId
+    #: As squeue shows it: "7", "7_3".
+    shown_id: str
+    state: str
+    now: float
+    name: str = ""
+    partition: str = ""
+    partition_nodes: int = 0
+    reason: str = "None"
+    sentences: tuple[str, ...] = ()
+    priority: int = 0
+    #: Nodes of the partition by the first thing that keeps the job off them.
+    rejected: dict[str, int] = field(default_factory=dict)
+    #: Jobs that come first and want the same nodes, and the first of them.
+    ahead: int = 0
+    first_ahead: tuple[JobId, ...] = ()
+    #: More of them, which wait for something else than nodes and hold nobody up.
+    ahead_but_waiting: int = 0
+    heads: tuple[HeadAhead, ...] = ()
+    #: Of a job that has started, its start and its nodes.
+    start_estimate: float = 0.0
+    planned_nodes: tuple[NodeName, ...] = ()
+    proposals: tuple[Proposal, ...] = ()

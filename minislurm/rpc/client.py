@@ -23,6 +23,7 @@ from minislurm.domain.views import (
     AccountsView,
     ConfigurationView,
     ControllerInfo,
+    Explanation,
     JobChanges,
     JobQuery,
     JobTarget,
@@ -262,6 +263,13 @@ class ControllerClient:
             request_id=new_request_id(), version=version, changes=codec.to_proto(changes)
         )
         self._call(self._stub.ChangeAccounts, request)
+
+    def explain(self, target: JobTarget) -> Explanation:
+        """Why it waits; of an array without a task, why the rest of it does. Raises Refusal."""
+        request = controller_pb2.ExplainRequest()
+        request.target.job_id = target.job_id
+        request.target.tasks.extend(target.tasks)
+        return codec.from_proto(Explanation, self._call(self._stub.Explain, request))
 
     # Watching, and allocations without a script
 

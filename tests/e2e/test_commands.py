@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from minislurm.domain.times import format_time
 from tests.e2e.daemons import Daemons
 
 pytestmark = pytest.mark.e2e
@@ -326,6 +328,30 @@ def test_test_only_says_when_and_keeps_nothing(cluster: Daemons) -> None:
         done.stderr,
     )
     assert {job.id for job in cluster.jobs()} <= before
+
+
+def test_every_pending_job_has_a_start_and_an_explanation(cluster: Daemons) -> None:
+    first = cluster.sbatch("-N4", "--exclusive", "-t", "60", "--wrap", "sleep 600")
+    cluster.wait_state(first, "RUNNING")
+    ids = [cluster.sbatch("-N3", "--exclusive", "-t", "30", "--wrap", "true") for _ in range(2)]
+    after = cluster.sbatch("-d", f"afterany:{ids[1]}", "-t", "5", "--wrap", "true")
+    held = cluster.sbatch("--hold", "--wrap", "true")
+    lines = cluster.command("squeue", "--start", "-h", "-o", "%i %S %Y").splitlines()
+    starts = dict(line.split(" ", 1) for line in lines)
+    begun = cluster.job(first).start_time
+    times = [format_time(begun + 60 * minutes) for minutes in (60, 90, 120)]
+    assert [starts[str(job)].split()[0] for job in (*ids, after)] == times
+    assert starts[str(ids[1])].split()[1] == "n[1-3]"
+    assert starts[str(held)] == "N/A (null)"
+    assert f"StartTime={times[1]} " in cluster.command("scontrol", "show", "job", str(ids[1]))
+    told = cluster.command("minislurm", "why", str(ids[1]))
+    assert "  4 cpus busy\n" in told
+    assert f"1 job before it wants the same nodes: {ids[0]} " in told
+    assert f"Expected start: at {times[1]} " in told
+    assert json.loads(cluster.command("minislurm", "why", "--json", str(ids[0])))["reason"] == "Resources"
+    assert "WhyNotNodes=cpus busy:4" in cluster.command("scontrol", "-d", "show", "job", str(ids[0]))
+    unknown = cluster.run("minislurm", "why", "4000000")
+    assert (unknown.returncode, unknown.stderr) == (1, "minislurm: error: Invalid job id specified\n")
 
 
 def test_signal_before_the_limit_to_the_batch_shell(cluster: Daemons) -> None:

@@ -234,12 +234,14 @@ class UpdatePartitionRequest(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ...) -> None: ...
 
 class JobQuery(_message.Message):
-    __slots__ = ("job_ids", "include_ended")
+    __slots__ = ("job_ids", "include_ended", "forecast")
     JOB_IDS_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_ENDED_FIELD_NUMBER: _ClassVar[int]
+    FORECAST_FIELD_NUMBER: _ClassVar[int]
     job_ids: _containers.RepeatedScalarFieldContainer[int]
     include_ended: bool
-    def __init__(self, job_ids: _Optional[_Iterable[int]] = ..., include_ended: bool = ...) -> None: ...
+    forecast: bool
+    def __init__(self, job_ids: _Optional[_Iterable[int]] = ..., include_ended: bool = ..., forecast: bool = ...) -> None: ...
 
 class JobView(_message.Message):
     __slots__ = ("job", "reason", "priority", "start_estimate", "planned_nodes", "last_considered", "dependency_states", "std_in", "std_out", "std_err", "node_reason")
@@ -580,3 +582,80 @@ class ChangeAccountsRequest(_message.Message):
     version: int
     changes: _common_pb2.AccountChanges
     def __init__(self, request_id: _Optional[str] = ..., version: _Optional[int] = ..., changes: _Optional[_Union[_common_pb2.AccountChanges, _Mapping]] = ...) -> None: ...
+
+class ExplainRequest(_message.Message):
+    __slots__ = ("target",)
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    target: JobTarget
+    def __init__(self, target: _Optional[_Union[JobTarget, _Mapping]] = ...) -> None: ...
+
+class HeadAhead(_message.Message):
+    __slots__ = ("job_id", "start", "nodes", "is_cause")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    IS_CAUSE_FIELD_NUMBER: _ClassVar[int]
+    job_id: int
+    start: float
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    is_cause: bool
+    def __init__(self, job_id: _Optional[int] = ..., start: _Optional[float] = ..., nodes: _Optional[_Iterable[str]] = ..., is_cause: bool = ...) -> None: ...
+
+class Proposal(_message.Message):
+    __slots__ = ("text", "command", "start", "starts_now")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    STARTS_NOW_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    command: str
+    start: float
+    starts_now: bool
+    def __init__(self, text: _Optional[str] = ..., command: _Optional[str] = ..., start: _Optional[float] = ..., starts_now: bool = ...) -> None: ...
+
+class Explanation(_message.Message):
+    __slots__ = ("job_id", "shown_id", "state", "now", "name", "partition", "partition_nodes", "reason", "sentences", "priority", "rejected", "ahead", "first_ahead", "ahead_but_waiting", "heads", "start_estimate", "planned_nodes", "proposals")
+    class RejectedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    SHOWN_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    NOW_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_NODES_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SENTENCES_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_FIELD_NUMBER: _ClassVar[int]
+    AHEAD_FIELD_NUMBER: _ClassVar[int]
+    FIRST_AHEAD_FIELD_NUMBER: _ClassVar[int]
+    AHEAD_BUT_WAITING_FIELD_NUMBER: _ClassVar[int]
+    HEADS_FIELD_NUMBER: _ClassVar[int]
+    START_ESTIMATE_FIELD_NUMBER: _ClassVar[int]
+    PLANNED_NODES_FIELD_NUMBER: _ClassVar[int]
+    PROPOSALS_FIELD_NUMBER: _ClassVar[int]
+    job_id: int
+    shown_id: str
+    state: str
+    now: float
+    name: str
+    partition: str
+    partition_nodes: int
+    reason: str
+    sentences: _containers.RepeatedScalarFieldContainer[str]
+    priority: int
+    rejected: _containers.ScalarMap[str, int]
+    ahead: int
+    first_ahead: _containers.RepeatedScalarFieldContainer[int]
+    ahead_but_waiting: int
+    heads: _containers.RepeatedCompositeFieldContainer[HeadAhead]
+    start_estimate: float
+    planned_nodes: _containers.RepeatedScalarFieldContainer[str]
+    proposals: _containers.RepeatedCompositeFieldContainer[Proposal]
+    def __init__(self, job_id: _Optional[int] = ..., shown_id: _Optional[str] = ..., state: _Optional[str] = ..., now: _Optional[float] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., partition_nodes: _Optional[int] = ..., reason: _Optional[str] = ..., sentences: _Optional[_Iterable[str]] = ..., priority: _Optional[int] = ..., rejected: _Optional[_Mapping[str, int]] = ..., ahead: _Optional[int] = ..., first_ahead: _Optional[_Iterable[int]] = ..., ahead_but_waiting: _Optional[int] = ..., heads: _Optional[_Iterable[_Union[HeadAhead, _Mapping]]] = ..., start_estimate: _Optional[float] = ..., planned_nodes: _Optional[_Iterable[str]] = ..., proposals: _Optional[_Iterable[_Union[Proposal, _Mapping]]] = ...) -> None: ...

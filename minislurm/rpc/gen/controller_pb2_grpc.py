@@ -164,6 +164,11 @@ class ControllerStub(object):
                 request_serializer=controller__pb2.ChangeAccountsRequest.SerializeToString,
                 response_deserializer=controller__pb2.ActReply.FromString,
                 _registered_method=True)
+        self.Explain = channel.unary_unary(
+                '/minislurm.Controller/Explain',
+                request_serializer=controller__pb2.ExplainRequest.SerializeToString,
+                response_deserializer=controller__pb2.Explanation.FromString,
+                _registered_method=True)
 
 
 class ControllerServicer(object):
@@ -328,6 +333,12 @@ class ControllerServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Explain(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControllerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -460,6 +471,11 @@ def add_ControllerServicer_to_server(servicer, server):
                     servicer.ChangeAccounts,
                     request_deserializer=controller__pb2.ChangeAccountsRequest.FromString,
                     response_serializer=controller__pb2.ActReply.SerializeToString,
+            ),
+            'Explain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Explain,
+                    request_deserializer=controller__pb2.ExplainRequest.FromString,
+                    response_serializer=controller__pb2.Explanation.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1164,6 +1180,33 @@ class Controller(object):
             '/minislurm.Controller/ChangeAccounts',
             controller__pb2.ChangeAccountsRequest.SerializeToString,
             controller__pb2.ActReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Explain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/minislurm.Controller/Explain',
+            controller__pb2.ExplainRequest.SerializeToString,
+            controller__pb2.Explanation.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,100 @@
+"""What the state knows of times to come, for a forecast: who becomes eligible when, and who gives up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator
+from dataclasses import replace
+
+from minislurm.cluster import dependencies
+from minislurm.cluster.accounts import charged_of
+from minislurm.cluster.eligibility import give_up_time, requeue_time
+from minislurm.cluster.queue import class_key
+from minislurm.cluster.runs import array_slots
+from minislurm.cluster.snapshot import request_class
+from minislurm.cluster.state import ClusterState
+from minislurm.domain import tres
+from minislurm.domain.job import Dependency, DependencyKind, Job
+from minislurm.domain.states import JobState
+from minislurm.scheduling.future import After, Arrival, Outlook, Turnover
+from minislurm.scheduling.model import QueuedJob, RequestClass
+
+#: Tasks that follow their namesakes come one by one: nothing is foreseen for them. A job that waits for
+#: another's failure hopes for what a forecast does not assume.
+_UNFORESEEN = frozenset({DependencyKind.AFTER_NOT_OK, DependencyKind.AFTER_CORR})
+
+
+def outlook(state: ClusterState, now: float) -> Outlook:
+    """Goes with `snapshot(state, now)`."""
+    pending = [job for job in state.jobs.values() if job.state is JobState.PENDING and not job.held]
+    return Outlook(
+        array_limits={job.id: job.array_limit for job in pending if job.is_array_rest and job.array_limit},
+        array_of={
+            job_id: job.array_job_id
+            for job_id in state.active
+            if (job := state.jobs[job_id]).is_array_task
+            and (rest := state.array_rest(job.array_job_id)) is not None
+            and rest.array_limit
+        },
+        charges={
+            job_id: (charged_of(job), tres.as_dict(job.allocated_tres))
+            for job_id in state.active
+            if (job := state.jobs[job_id]).allocated_tres
+        },
+        deadlines={job.id: job.deadline for job in pending if job.deadline},
+        arrivals=tuple(arrival for job in pending for arrival in _arrival(state, job, now)),
+        turnovers=tuple(turnover for job in pending for turnover in _turnovers(state, job)),
+    )
+
+
+def _arrival(state: ClusterState, job: Job, now: float) -> Iterator[Arrival]:
+    if job.id in state.queue or job.partition not in state.partitions:
+        return
+    after = []
+    for clause in job.dependencies:
+        if clause.kind in _UNFORESEEN:
+            if job.dependency_any:
+                continue
+            return
+        after.append(_after(state, job, clause))
+    if job.dependencies and not after:
+        return
+    time = max(now, requeue_time(state, job))
+    yield Arrival(alone(state, job, time), time, tuple(after), job.dependency_any)
+
+
+def _after(state: ClusterState, job: Job, clause: Dependency) -> After:
+    ids = tuple(record.id for record in dependencies.open_records(state, job, clause))
+    if clause.kind is not DependencyKind.AFTER:
+        return After(ids)
+    due = dependencies.due_time(state, clause)
+    return After((), True, due) if due is not None else After(ids, True, clause.delay_s)
+
+
+def alone(state: ClusterState, job: Job, eligible_time: float) -> RequestClass:
+    """The job in its class, as the only one."""
+    key = class_key(job, state.queue.by_account)
+    queued = state.queue.classes.get(key)
+    name: Hashable = key if queued is None else queued.number
+    tasks = tuple(job.pending_tasks)
+    slots = _slots(state, job) if tasks else 1
+    return request_class(state, key, [QueuedJob(job.id, eligible_time, eligible_time, tasks, slots)], name)
+
+
+def _slots(state: ClusterState, rest: Job) -> int:
+    if rest.id in state.arrays:
+        return array_slots(state, rest)
+    return min(len(rest.pending_tasks), rest.array_limit or len(rest.pending_tasks))  # not submitted yet
+
+
+def _turnovers(state: ClusterState, job: Job) -> Iterator[Turnover]:
+    """When it has waited for its switches long enough, and when it will have waited in vain."""
+    if job.id not in state.queue:
+        return
+    request = job.request
+    if request.switches and request.switches_wait_s:
+        time = job.eligible_time + request.switches_wait_s
+        yield Turnover(time, job.id, alone(state, replace(job, switches_waived=True), job.eligible_time))
+    last = give_up_time(job)
+    if last < math.inf:
+        yield Turnover(last, job.id)

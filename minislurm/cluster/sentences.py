@@ -1,0 +1,144 @@
+"""The state of a job in sentences for people: what it waits for, or what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from minislurm.cluster import dependencies
+from minislurm.cluster.eligibility import give_up_time, requeue_time
+from minislurm.cluster.licenses import free_licenses
+from minislurm.cluster.runs import array_slots
+from minislurm.cluster.state import ClusterState
+from minislurm.domain.dependencies import format_dependency
+from minislurm.domain.hostlist import compress
+from minislurm.domain.job import Dependency, DependencyKind, Job
+from minislurm.domain.states import JobState, Reason
+from minislurm.domain.times import format_duration, format_time
+from minislurm.scheduling.model import Wait
+
+#: Reasons of a job in the queue, as sentences.
+_REASONS = {
+    Reason.RESOURCES: "What is free now does not hold it.",
+    Reason.PRIORITY: "What is free now would hold it, but jobs before it are to have that.",
+    Reason.PARTITION_DOWN: "Its partition is down: nothing starts there.",
+    Reason.PARTITION_INACTIVE: "Its partition is inactive: nothing starts there.",
+    Reason.PARTITION_TIME_LIMIT: "Its time limit is over that of its partition.",
+    Reason.PARTITION_NODE_LIMIT: "Its number of nodes is outside what its partition has or allows.",
+    Reason.PARTITION_CONFIG: "The nodes of its partition could not hold it even if all were idle.",
+    Reason.BAD_CONSTRAINTS: "No nodes of its partition have the features that it asks for.",
+    Reason.NODES_UNAVAILABLE: "It needs nodes that are down, drained or not responding.",
+    Reason.TOPOLOGY: "No domain of the required level, or no so few switches, could ever hold it.",
+    Reason.RESERVATION: "Its reservation does not let it start now.",
+    Reason.MAINTENANCE: "It would run into a maintenance of nodes that it needs.",
+    Reason.NODES_RESERVED: "It would run into the reservation of nodes that it needs.",
+    Reason.LICENSES: "There are not enough free licenses.",
+    Reason.ARRAY_TASK_LIMIT: "As many tasks of its array run as its limit (%) allows.",
+}
+
+
+def life(state: ClusterState, job: Job, now: float) -> tuple[str, ...]:
+    """Of a job that is not in the queue."""
+    if job.state is JobState.PENDING:
+        return tuple(_not_eligible(state, job, now))
+    if job.state.is_final:
+        code = f"exit code {job.exit_code}:{job.exit_signal}"
+        reason = "" if job.reason is Reason.NONE else f", {job.reason.value}"
+        return (f"It ended at {format_time(job.end_time)}: {job.state.value}{reason}, {code}.",)
+    where = f"on {compress([part.node for part in job.allocation])}"
+    if job.state is JobState.CONFIGURING:
+        waits = [part.node for part in job.allocation if part.node not in job.prepared_nodes]
+        return (
+            f"It is being started {where}.",
+            f"Nodes that have not prepared it yet: {compress(waits) or 'none'}.",
+        )
+    if job.state is JobState.COMPLETING:
+        return (f"It is ending; nodes that have not let go yet: {compress(job.open_nodes) or 'none'}.",)
+    since = f"It has been {job.state.value} since {format_time(job.start_time)} {where}."
+    if not job.time_limit_s:
+        return (since, "It has no time limit.")
+    return (since, f"Its time limit ends it at {format_time(job.expected_end_time)}.")
+
+
+def _not_eligible(state: ClusterState, job: Job, now: float) -> Iterator[str]:
+    if job.partition not in state.partitions:
+        yield f"Its partition {job.partition} has left the configuration."
+    if job.held:
+        who = "its user" if job.held == "user" else "an administrator"
+        yield f"It is held by {who}; `scontrol release {job.id}` lets it go."
+        if job.reason not in (Reason.NONE, Reason.HELD_USER, Reason.HELD_ADMIN):
+            yield f"It was held because of {job.reason.value}."
+    for clause in job.dependencies:
+        yield _clause(state, job, clause, now)
+    if job.dependency_any and len(job.dependencies) > 1:
+        yield "Any one of these is enough."
+    if requeue_time(state, job) > now:
+        yield f"It may not begin before {format_time(requeue_time(state, job))}."
+
+
+def _clause(state: ClusterState, job: Job, clause: Dependency, now: float) -> str:
+    text = format_dependency(clause)
+    if dependencies.judge(state, job, clause, now) is dependencies.Verdict.NEVER:
+        ended = state.jobs.get(clause.job_id)
+        how = f": job {clause.job_id} ended {ended.state.value}" if ended is not None else ""
+        return f"It depends on {text}, which can never be met{how}."
+    records = dependencies.open_records(state, job, clause)
+    if clause.kind is DependencyKind.SINGLETON:
+        ids = ", ".join(str(record.id) for record in records[:5])
+        more = f" and {len(records) - 5} more" if len(records) > 5 else ""
+        return f"It waits for the end of its user's earlier jobs of the same name: {ids}{more}."
+    due = dependencies.due_time(state, clause)
+    if due is not None:
+        return f"It depends on {text}, which is met at {format_time(due)}."
+    states = ", ".join(dict.fromkeys(record.state.value for record in records))
+    return f"It depends on {text}: job {clause.job_id} is {states or 'ended'}."
+
+
+def waiting(state: ClusterState, job: Job, wait: Wait, now: float) -> Iterator[str]:
+    """Of a job in the queue, as the pass explained it."""
+    yield _REASONS.get(wait.reason, f"A limit is in the way: {wait.reason.value}.")
+    if wait.detail:
+        yield f"{wait.detail[0].upper()}{wait.detail[1:]}."
+    if wait.reason is Reason.ARRAY_TASK_LIMIT:
+        yield f"The limit is {job.array_limit}; {array_slots(state, job)} more may start."
+    if wait.reason is Reason.LICENSES:
+        free = free_licenses(state)
+        for license in job.request.licenses:
+            have = free.get(license.name, 0)
+            yield f"License {license.name}: {have} free, it asks for {license.count}."
+    if wait.reason in (Reason.RESERVATION, Reason.MAINTENANCE, Reason.NODES_RESERVED):
+        yield from _reservations(state, job, now)
+
+
+def _reservations(state: ClusterState, job: Job, now: float) -> Iterator[str]:
+    own = job.request.reservation
+    if own and own not in state.reservations:
+        yield f"Its reservation {own} is gone."
+    nodes = set(state.partitions[job.partition].nodes)
+    end = now + job.time_limit_s if job.time_limit_s else float("inf")
+    for reservation in state.reservations.values():
+        reaches = reservation.start_time < end and not nodes.isdisjoint(reservation.nodes)
+        if reservation.name == own or (not own and reaches):
+            yield (
+                f"Reservation {reservation.name}: {compress(reservation.nodes)}, "
+                f"{format_time(reservation.start_time)} to {format_time(reservation.end_time)}."
+            )
+
+
+def bounds(job: Job, task: int | None = None) -> Iterator[str]:
+    """When waiting is over, and what else it is bound by. `task`: of an array that is meant."""
+    last = give_up_time(job)
+    if last < float("inf"):
+        why = "its deadline" if job.deadline else "--max-wait"
+        yield f"If it has not started by {format_time(last)}, it ends because of {why}."
+    if task in job.pending_tasks and task != job.pending_tasks[0]:
+        yield f"Tasks of its array that come before it: {job.pending_tasks.index(task)}."
+    if job.array_limit and job.is_array_rest:
+        yield f"At most {job.array_limit} tasks of the array run at a time."
+    if job.avoided_nodes:
+        yield f"A launch failed on {compress(job.avoided_nodes)}; it goes elsewhere."
+
+
+def estimate(start: float, nodes: tuple[str, ...], now: float) -> str:
+    """When a forecast has it start."""
+    soon = "now" if start <= now else f"in {format_duration(start - now)}, at {format_time(start)},"
+    return f"Expected to start {soon} on {compress(nodes)}."

@@ -21,6 +21,7 @@ from minislurm.scheduling.nodes import Counts, Mask, Share
 from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.order import Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
+from minislurm.scheduling.ranks import Ranks
 from minislurm.scheduling.room import Room
 from minislurm.scheduling.rooms import Rooms
 from minislurm.scheduling.workspace import Candidate, Head, Verdicts, Workspace
@@ -54,7 +55,8 @@ def steps(
     yield from workspace.load(snapshot)
     accounts = AccountsPass(snapshot.accounts, snapshot.settings)
     ranking = Ranking(snapshot, accounts, len(workspace.table.inventory), workspace.cpus)
-    draft, queue = Draft(), Queue(snapshot.settings.order, accounts)
+    ranks = Ranks(snapshot, accounts, workspace.total_of)
+    draft, queue = Draft(), Queue(accounts, ranks)
     cycle = _Cycle(snapshot, workspace, queue, explain=explain)
 
     rows = workspace.table.inventory.rows

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
+from typing import Literal
 
+from minislurm.domain.configuration import Configuration
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import Job
 from minislurm.domain.resources import ResourceRequest
@@ -26,9 +28,34 @@ class ClassKey:
     user_name: str = ""
     account: str = ""
     qos: str = ""
+    site_factor: int = 0
+    #: What the order of the partition looks at besides.
+    name: str = ""
+    attained_service_s: float = 0.0
+    attained_time_s: float = 0.0
+    bid: float = 0.0
 
 
-def class_key(job: Job, by_account: bool = False) -> ClassKey:
+#: The orders that look at more of a job; "history": sjf by the user's history.
+Looks = Literal["history", "mlfq", "auction"]
+
+
+def looks_of(configuration: Configuration) -> dict[str, Looks]:
+    """By partition, of those that have such an order."""
+    scheduler = configuration.scheduler
+    result: dict[str, Looks] = {}
+    for partition in configuration.partitions:
+        order = partition.order or scheduler.order
+        if order == "sjf" and (partition.sjf_by or scheduler.sjf_by) == "history":
+            result[partition.name] = "history"
+        elif order == "mlfq":
+            result[partition.name] = "mlfq"
+        elif order == "auction":
+            result[partition.name] = "auction"
+    return result
+
+
+def class_key(job: Job, by_account: bool = False, looks: Looks | None = None) -> ClassKey:
     spec = job.spec
     # As long as no account was ever added, equal jobs of a user are one class whatever they are charged to.
     named = by_account or bool(job.request.reservation)
@@ -43,6 +70,11 @@ def class_key(job: Job, by_account: bool = False) -> ClassKey:
         spec.user_name if named else "",
         spec.account if named else "",
         spec.qos if by_account else "",
+        job.site_factor,
+        job.name if looks == "history" else "",
+        job.attained_service_s if looks == "mlfq" else 0.0,
+        job.attained_time_s if looks == "mlfq" else 0.0,
+        job.bid if looks == "auction" else 0.0,
     )
 
 
@@ -66,6 +98,11 @@ class PendingQueue:
     next_number: int = field(default=1, compare=False)
     #: There are accounts: whose a job is decides about it.
     by_account: bool = False
+    #: By partition.
+    looks: dict[str, Looks] = field(default_factory=dict)
+
+    def key_of(self, job: Job) -> ClassKey:
+        return class_key(job, self.by_account, self.looks.get(job.partition))
 
     def __contains__(self, job_id: object) -> bool:
         return job_id in self.places
@@ -75,7 +112,7 @@ class PendingQueue:
 
     def add(self, job: Job) -> None:
         self.discard(job.id)
-        key = class_key(job, self.by_account)
+        key = self.key_of(job)
         self.places[job.id] = (key, job.eligible_time)
         queued = self.classes.get(key)
         if queued is None:

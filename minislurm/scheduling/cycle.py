@@ -12,6 +12,7 @@ import numpy as np
 
 from minislurm.domain.states import Reason
 from minislurm.scheduling.accounts import AccountsPass
+from minislurm.scheduling.auction import with_prices
 from minislurm.scheduling.backfill import Backfill, Reservation, end_of
 from minislurm.scheduling.capacity import Capacity
 from minislurm.scheduling.conservative import ConservativeBackfill
@@ -125,7 +126,8 @@ def steps(
     for turn in queue.rest():
         draft.wait(turn, cycle.why_beyond_depth(turn))
         yield
-    return draft.plan()
+    plan = draft.plan()
+    return with_prices(plan, draft.bids, accounts, workspace.filters) if draft.bids else plan
 
 
 class _Cycle:

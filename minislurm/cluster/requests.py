@@ -326,9 +326,8 @@ def _change(state: ClusterState, job: Job, changes: JobChanges, caller: Caller, 
             return Refusal(RefusalCode.ACCESS, job_id=job.id)
         job.site_factor = changes.site_factor
     if changes.bid is not None:
-        refusal = refuse_bid(state, changes.bid, job.partition)
-        if refusal is not None or not pending:
-            return refusal or Refusal(RefusalCode.JOB_NOT_PENDING, job_id=job.id)
+        if not pending:
+            return Refusal(RefusalCode.JOB_NOT_PENDING, job_id=job.id)
         job.bid = changes.bid
     if changes.time_limit_s is not None:
         if not is_time_limit(changes.time_limit_s):
@@ -348,6 +347,8 @@ def _change(state: ClusterState, job: Job, changes: JobChanges, caller: Caller, 
     refusal = _change_dependencies(state, job, changes)
     if refusal is None:
         refusal = _change_request(state, job, changes)
+    if refusal is None and (changes.bid is not None or changes.partition):
+        refusal = refuse_bid(state, job.bid, job.partition)
     if refusal is None and pending:
         if changes.begin_time is not None and changes.begin_time > now:
             job.eligible_time = 0.0

@@ -85,4 +85,6 @@ def _named(name: str) -> str:
 def _sized(request: ResourceRequest) -> str:
     gpus = request.gpus_total or request.gpus_per_node * request.nodes_min
     gpus = max(gpus, request.gpus_per_task * request.tasks)
-    return f"size {request.nodes_min}x{request.tasks}x{request.cpus_per_task} {gpus} {request.gpu_type}".strip()
+    return (
+        f"size {request.nodes_min}x{request.tasks}x{request.cpus_per_task} {gpus} {request.gpu_type}".strip()
+    )

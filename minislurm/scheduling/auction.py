@@ -3,11 +3,11 @@
 A bid is for a GPU-hour (a CPU-hour, of a job without GPUs), out of the budget of the job's account, or of the
 nearest one above that has a budget. Where nothing is left of it, the bid counts as 0.
 
-The price is the second price (Vickrey, "Counterspeculation, Auctions, and Competitive Sealed Tenders", Journal
-of Finance 16(1), 1961): the highest losing bid on what the job took, at most its own bid. A losing bid on it is
-that of a class that waits at the end of the pass for nodes (not for a limit, a reservation, a licence), may
-use at least one of the nodes that the job took, and is paid out of another budget: an account does not bid
-against itself. The price holds for the whole run; where nobody else wanted the nodes it is 0.
+The price is the second price (Vickrey, "Counterspeculation, Auctions, and Competitive Sealed Tenders",
+Journal of Finance 16(1), 1961): the highest losing bid on what the job took, at most its own bid. A losing
+bid on it is that of a class that waits at the end of the pass for nodes (not for a limit, a reservation, a
+licence), may use at least one of the nodes that the job took, and is paid out of another budget: an account
+does not bid against itself. The price holds for the whole run; where nobody else wanted the nodes it is 0.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Where a job stands among those of equal priority, and which job goes before all others.
 
-Each order has one number, least first: ``sjf`` the expected run time, ``mlfq`` the level, ``auction`` the bid,
-negated. It may change from pass to pass; within one it does not.
+Each order has one number, least first: ``sjf`` the expected run time, ``mlfq`` the level, ``auction`` the
+bid, negated. It may change from pass to pass; within one it does not.
 
-``mlfq``, levels by attained service, is two-dimensional least-attained-service scheduling made discrete (Gu et
-al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019, section 3): a job begins at the
-first level, falls to the next when its GPUs times its time pass a threshold, and goes first come, first served
-inside a level. It is raised to the first again once it has waited PROMOTEKNOB times as long as it has run.
+``mlfq``, levels by attained service, is two-dimensional least-attained-service scheduling made discrete (Gu
+et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019, section 3): a job begins
+at the first level, falls to the next when its GPUs times its time pass a threshold, and goes first come,
+first served inside a level. It is raised to the first again once it has waited PROMOTEKNOB times as long as
+it has run.
 
 The guard of large gangs holds for every order that lets late jobs overtake: a large gang that has waited long
 enough gets a fixed place, before everybody of its tier but those with an older such place. A place and not a

@@ -70,8 +70,8 @@ class Workspace:
     """Belongs to one pass at a time."""
 
     __slots__ = (
-        "_candidates", "_nodes", "_numbers", "_running", "_topology", "_totals", "cpus", "filters", "is_still",
-        "table", "timeline", "verdicts",
+        "_candidates", "_nodes", "_numbers", "_running", "_topology", "_totals", "cpus", "filters",
+        "is_still", "table", "timeline", "verdicts",
     )  # fmt: skip
 
     table: NodeTable

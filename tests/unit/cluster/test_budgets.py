@@ -1,4 +1,4 @@
-"""Budgets: what runs under the order ``auction`` is paid for, by the second, out of what is given by period."""
+"""Budgets: what runs under the order ``auction`` is paid for by the second, out of what a period gives."""
 
 from __future__ import annotations
 
@@ -218,7 +218,9 @@ class Watched(SimCluster):
 @given(st.data())
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_an_account_pays_no_more_than_it_bids_and_owes_no_more_than_what_runs(data: st.DataObject) -> None:
-    cluster = a_cluster(2, cpus=2, budget=0.05, period_s=data.draw(st.sampled_from([None, 200.0])), of=Watched)
+    cluster = a_cluster(
+        2, cpus=2, budget=0.05, period_s=data.draw(st.sampled_from([None, 200.0])), of=Watched
+    )
     for _ in range(data.draw(st.integers(5, 25))):
         bid(
             cluster, data.draw(st.sampled_from("ab")), float(data.draw(st.integers(0, 20))),

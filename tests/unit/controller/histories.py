@@ -103,7 +103,10 @@ def _change_accounts(cluster: SimCluster, chance: random.Random) -> None:
     if chance.random() < 0.7:
         budget = {"budget": chance.choice([0.001, 1.0]), "budget_period_s": 30.0}
     changes = AccountChanges(
-        accounts=(Account("a", weight=chance.randint(1, 5), **budget), Account("b", parent="a", limits=limits)),
+        accounts=(
+            Account("a", weight=chance.randint(1, 5), **budget),
+            Account("b", parent="a", limits=limits),
+        ),
         users=(AccountUser("user1000", "a"), AccountUser("user1001", "b")),
         associations=tuple(
             Association(*pair) for pair in (("a", "user1000"), ("b", "user1000"), ("b", "user1001"))

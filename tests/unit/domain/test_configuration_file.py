@@ -469,12 +469,14 @@ def test_ten_thousand_nodes_stay_quick_to_write_and_equal() -> None:
 
 def test_time_slices_are_refused_by_name() -> None:
     for text in ('[scheduler]\norder = "round-robin"', '[[partitions]]\nname = "b"\norder = "round-robin"'):
-        with pytest.raises(ConfigurationError, match=r"order = \"round-robin\": is not supported: time slices"):
+        with pytest.raises(
+            ConfigurationError, match=r"order = \"round-robin\": is not supported: time slices"
+        ):
             parse(text)
 
 
 @pytest.mark.parametrize("levels", ["5,5", "5,1", "0", "x", "1,inf", "-1"])
 def test_levels_ascend(levels: str) -> None:
-    with pytest.raises(ConfigurationError, match="mlfq_levels.*must be ascending numbers of GPU-seconds"):
+    with pytest.raises(ConfigurationError, match=r"mlfq_levels.*must be ascending numbers of GPU-seconds"):
         parse(f'[scheduler]\nmlfq_levels = "{levels}"')
     assert parse('[scheduler]\nmlfq_levels = ""').scheduler.mlfq_levels == ""

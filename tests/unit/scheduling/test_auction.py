@@ -102,7 +102,10 @@ def auctions(draw: st.DrawFn) -> Snapshot:
     classes = [
         a_class(
             batch,
-            *(a_job(10 * number + k, at=float(draw(st.integers(0, 3)))) for k in range(draw(st.integers(1, 2)))),
+            *(
+                a_job(10 * number + k, at=float(draw(st.integers(0, 3))))
+                for k in range(draw(st.integers(1, 2)))
+            ),
             request=a_request(draw(st.integers(1, len(nodes))), cpus_per_task=draw(st.integers(1, 2))),
             minutes=draw(st.sampled_from([0, 1, 60])),
             account=draw(st.sampled_from("abcd")),

@@ -24,6 +24,8 @@ class JobOptions:
     gpus_per_node: str | None = None
     gpus_per_task: str | None = None
     cpus_per_gpu: int | None = None
+    gpu_memory_min: int | None = None  # MiB
+    gpu_capability_min: str | None = None
     exclusive: str | None = None
     nodelist: str = ""
     exclude: str = ""

@@ -38,7 +38,11 @@ def make_submission(
     options: JobOptions, program: Program, configuration: Configuration, *, command: str
 ) -> Submission:
     """Raises UsageError for options that contradict each other, Refusal for what a controller refuses."""
-    resources = resources_of(options, lambda text: print_line(f"{command}: warning: {text}"))
+    resources = resources_of(
+        options,
+        lambda text: print_line(f"{command}: warning: {text}"),
+        configuration.jobs.shards_per_gpu,
+    )
     user_name, group_name = _identity()
     array = _array(options.array)
     dependencies, any_one = _dependencies(options.dependency)

@@ -18,6 +18,9 @@ from minislurm.domain.times import parse_duration, parse_time
 _INTEGER = re.compile(r"[+-]?[0-9]{1,10}\Z")
 _GPUS = re.compile(r"(?:([^\s:,=]+):)?([0-9]{1,6})\Z")
 _GRES = re.compile(r"(?:gres[/:])?gpu(?::(?![0-9]+\Z)([^\s:,=()]+))?(?::([0-9]{1,6}))?\Z")
+_GPU_PART = re.compile(r"(?:([^\s:,=]+):)?([0-9]{0,6}\.[0-9]{1,9})\Z")
+_SHARDS = re.compile(r"(?:gres[/:])?shard(?::(?![0-9]+\Z)([^\s:,=()]+))?(?::([0-9]{1,6}))?\Z")
+_CAPABILITY = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3})?\Z")
 _SIGNAL = re.compile(r"(?:([RB]{1,2}):)?([A-Za-z0-9+-]+)(?:@([0-9]{1,5}))?\Z", re.IGNORECASE)
 _TOPOLOGY = re.compile(r"([A-Za-z0-9_.-]+)(?::(required|preferred))?\Z")
 _COUNT_SUFFIX = {"": 1, "k": 1024, "m": 1024 * 1024}
@@ -140,15 +143,57 @@ def parse_gpus(text: str) -> GpuGroup:
     return GpuGroup(int(match[2]), match[1] or "")
 
 
+@dataclass(frozen=True, slots=True)
+class GpuPart:
+    """A share of one GPU: `milli` thousandths (--gpus=0.5), or so many shards (--gres=shard:2)."""
+
+    type: str = ""
+    milli: int = 0
+    shards: int = 0
+
+
+def parse_gpu_part(text: str) -> GpuPart | None:
+    """``[type:]0.5``; None: a whole number of GPUs, or something else."""
+    match = _GPU_PART.match(text)
+    if match is None:
+        return None
+    milli = round(float(match[2]) * 1000)
+    if not 0 < milli < 1000 or abs(milli - float(match[2]) * 1000) > 1e-6:
+        raise OptionError(
+            f"{printable(text)}: a part of a GPU is between 0.001 and 0.999 of one GPU, in thousandths"
+        )
+    return GpuPart(match[1] or "", milli)
+
+
 def gpus_text(text: str) -> str:
     """Checked; kept as given for the job's environment."""
-    parse_gpus(text)
+    if parse_gpu_part(text) is None:
+        parse_gpus(text)
     return text
 
 
+def parse_capability(text: str) -> str:
+    """A compute capability, ``8.0`` or ``9``."""
+    if not _CAPABILITY.match(text):
+        raise ValueError(text)
+    return text
+
+
+def parse_shards(text: str) -> GpuPart | None:
+    """The shards in a list of generic resources, ``shard:2``, ``shard:a100:2``; None where it has none."""
+    found = [match for item in text.split(",") if (match := _SHARDS.match(item))]
+    if not found:
+        return None
+    if len(found) > 1 or "," in text:
+        raise OptionError("shards of a GPU cannot be combined with other generic resources")
+    count = int(found[0][2]) if found[0][2] is not None else 1
+    return GpuPart(found[0][1] or "", shards=count)
+
+
 def parse_gres(text: str) -> tuple[GpuGroup, ...]:
-    """``gpu``, ``gpu:2``, ``gpu:a100:2``, several with commas. Only GPUs exist here."""
-    if text.lower() in ("", "none"):
+    """``gpu``, ``gpu:2``, ``gpu:a100:2``, several with commas. Only GPUs exist here, and shards of them
+    (`parse_shards`)."""
+    if text.lower() in ("", "none") or parse_shards(text) is not None:
         return ()
     groups = []
     for item in text.split(","):

@@ -21,6 +21,7 @@ from minislurm.cli.option_values import (
     only,
     parse_begin,
     parse_bid,
+    parse_capability,
     parse_deadline,
     parse_exclusive,
     parse_nice,
@@ -109,24 +110,34 @@ _RESOURCES = (
         clears=_OTHER_MEMORY["mem-per-gpu"], environment=_variables("MEM_PER_GPU"), panel=RESOURCES,
     ),
     JobOption(
-        "gres", "", "GPUs on each node: gpu:2, gpu:a100:2.", "LIST", parse=gres_text,
+        "gres", "", "GPUs on each node: gpu:2, gpu:a100:2; or shards of one: shard:2.", "LIST",
+        parse=gres_text,
         environment=_variables("GRES"), panel=RESOURCES,
     ),
     JobOption(
-        "gpus", "G", "GPUs in all.", "[TYPE:]N", parse=gpus_text, environment=_variables("GPUS"),
+        "gpus", "G", "GPUs in all, or a part of one: 0.5. TYPE may be A|B.", "[TYPE:]N", parse=gpus_text,
+        environment=_variables("GPUS"),
         panel=RESOURCES
     ),
     JobOption(
-        "gpus-per-node", "", "GPUs on each node.", "[TYPE:]N", parse=gpus_text,
+        "gpus-per-node", "", "GPUs on each node, or a part of one.", "[TYPE:]N", parse=gpus_text,
         environment=_variables("GPUS_PER_NODE"), panel=RESOURCES,
     ),
     JobOption(
-        "gpus-per-task", "", "GPUs for each task.", "[TYPE:]N", parse=gpus_text,
+        "gpus-per-task", "", "GPUs for each task, or a part of one.", "[TYPE:]N", parse=gpus_text,
         environment=_variables("GPUS_PER_TASK"), panel=RESOURCES,
     ),
     JobOption(
         "cpus-per-gpu", "", "CPUs for each GPU.", "N", parse=count("cpus-per-gpu"),
         environment=_variables("CPUS_PER_GPU"), panel=RESOURCES,
+    ),
+    JobOption(
+        "gpu-memory-min", "", "Only GPUs with at least so much memory.", "SIZE[K|M|G|T]", parse=parse_memory,
+        environment=_variables("GPU_MEMORY_MIN"), panel=RESOURCES,
+    ),
+    JobOption(
+        "gpu-capability-min", "", "Only GPUs of at least this compute capability, such as 8.0.", "X.Y",
+        parse=parse_capability, environment=_variables("GPU_CAPABILITY_MIN"), panel=RESOURCES,
     ),
     JobOption(
         "exclusive", "", "Whole nodes; user: shared only by own jobs (srun in a job: CPUs of its own).",

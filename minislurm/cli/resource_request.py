@@ -7,7 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from minislurm.cli.job_options import JobOptions
-from minislurm.cli.option_values import SwitchCount, parse_gpus, parse_gres
+from minislurm.cli.option_values import (
+    GpuPart,
+    SwitchCount,
+    parse_gpu_part,
+    parse_gpus,
+    parse_gres,
+    parse_shards,
+)
 from minislurm.domain.errors import Refusal, RefusalCode, UsageError
 from minislurm.domain.hostlist import expand
 from minislurm.domain.ids import NodeName
@@ -33,6 +40,9 @@ class _Gpus:
     per_task: int = 0
     total: int = 0
     type: str = ""
+    #: Or a share of one GPU, in thousandths: of each task, or of all tasks of a node together.
+    share_milli: int = 0
+    share_of_node: bool = False
 
 
 @dataclass(slots=True)
@@ -50,11 +60,16 @@ class _Shape:
         return self.nodes_min if self.nodes_max == self.nodes_min else None
 
 
-def resources_of(options: JobOptions, warn: Warn) -> Resources:
-    """Raises UsageError for options that contradict each other and Refusal for bad node names and counts."""
+def resources_of(options: JobOptions, warn: Warn, shards_per_gpu: int = 0) -> Resources:
+    """Raises UsageError for options that contradict each other and Refusal for bad node names and counts.
+
+    `shards_per_gpu`: as configured; 0: there are no shards.
+    """
     required, excluded = node_names(options.nodelist), node_names(options.exclude)
-    gpus = _gpus_of(options)
+    gpus = _share_of(options, shards_per_gpu) or _gpus_of(options)
     shape = _shape_of(options, required, warn)
+    if gpus.share_milli and options.gpus is not None:
+        _fix_nodes(shape, 1)
     _settle_gpus(gpus, shape)
     _check_memory(options, gpus)
     cpus_per_task, cpus_per_node = _cpus(options, gpus, shape)
@@ -93,6 +108,10 @@ def resources_of(options: JobOptions, warn: Warn) -> Resources:
         segment=options.segment or 0,
         spread=options.spread_job,
         tasks_follow_nodes=shape.tasks is None and 0 < shape.nodes_min < shape.nodes_max,
+        gpu_share_milli=gpus.share_milli,
+        gpu_share_of_node=gpus.share_of_node,
+        gpu_memory_min_mib=options.gpu_memory_min or 0,
+        gpu_capability_min=options.gpu_capability_min or "",
     )
     return Resources(request, shape.tasks, shape.tasks_per_node)
 
@@ -137,6 +156,43 @@ def _shape_of(options: JobOptions, required: tuple[NodeName, ...], warn: Warn) -
         )
         tasks_per_node = None
     return _Shape(nodes_min, nodes_max, True, tasks, tasks_per_node)
+
+
+def _share_of(options: JobOptions, shards_per_gpu: int) -> _Gpus | None:
+    """A part of one GPU, where that is what is asked for."""
+    asked: dict[str, GpuPart] = {}
+    for name in ("gpus", "gpus_per_node", "gpus_per_task"):
+        part = parse_gpu_part(getattr(options, name) or "")
+        if part is not None:
+            asked[name] = part
+    shards = parse_shards(options.gres) if options.gres is not None else None
+    if shards is not None and shards.shards:
+        asked["gres"] = shards
+    if not asked:
+        return None
+    names = ("gpus", "gpus_per_node", "gpus_per_task", "gres", "cpus_per_gpu", "mem_per_gpu", "exclusive")
+    others = [name.replace("_", "-") for name in names if getattr(options, name) and name not in asked]
+    if len(asked) > 1 or others:
+        other = others[0] if others else list(asked)[1].replace("_", "-")
+        raise UsageError(f"a part of a GPU cannot be combined with --{other}")
+    if "gpus_per_task" in asked and options.ntasks is None and options.ntasks_per_node is None:
+        raise UsageError("--gpus-per-task used without either --gpus or -n/--ntasks is not allowed.")
+    ((name, part),) = asked.items()
+    milli = part.milli or _milli_of_shards(part.shards, shards_per_gpu)
+    if milli == 1000:
+        return _Gpus(per_node=1, type=part.type)
+    return _Gpus(type=part.type, share_milli=milli, share_of_node=name != "gpus_per_task")
+
+
+def _milli_of_shards(shards: int, shards_per_gpu: int) -> int:
+    """Rounded down, so that all shards of a GPU fit on it."""
+    if not shards_per_gpu:
+        raise UsageError("GPUs have no shards here ([jobs] shards_per_gpu is 0); ask for a part: --gpus=0.5")
+    if shards > shards_per_gpu:
+        raise UsageError(
+            f"--gres=shard:{shards}: a job gets shards of one GPU only, and a GPU has {shards_per_gpu}"
+        )
+    return shards * 1000 // shards_per_gpu
 
 
 def _gpus_of(options: JobOptions) -> _Gpus:

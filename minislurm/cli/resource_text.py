@@ -18,9 +18,9 @@ def tres_text(
     cpus: int,
     memory_mib: int,
     nodes: int | None,
-    gpus: int,
+    gpus: float,
     *,
-    gpus_by_type: Mapping[str, int] | None = None,
+    gpus_by_type: Mapping[str, float] | None = None,
     billing: bool = True,
 ) -> str:
     """Trackable resources; what is 0 is left out, `nodes` None too."""
@@ -32,16 +32,21 @@ def tres_text(
     if billing and cpus:
         parts.append(f"billing={cpus}")
     if gpus:
-        parts.append(f"gres/gpu={gpus}")
-    parts += [
-        f"gres/gpu:{name}={count}" for name, count in sorted((gpus_by_type or {}).items()) if name and count
-    ]
+        parts.append(f"gres/gpu={gpus_text(gpus)}")
+    for name, count in sorted((gpus_by_type or {}).items()):
+        if name and count and "|" not in name:
+            parts.append(f"gres/gpu:{name}={gpus_text(count)}")
     return ",".join(parts)
+
+
+def gpus_text(gpus: float) -> str:
+    """``2``, ``0.5``."""
+    return f"{gpus:.10g}"
 
 
 def allocation_tres(allocation: Sequence[NodeAllocation], gpu_type: str) -> str:
     """TRES of a run. `gpu_type` "": the job asked for GPUs of any type."""
-    gpus = sum(part.gpu_count for part in allocation)
+    gpus = sum(part.gpu_milli for part in allocation) / 1000
     return tres_text(
         sum(part.cpu_count for part in allocation),
         sum(part.memory_mib for part in allocation),
@@ -54,8 +59,11 @@ def allocation_tres(allocation: Sequence[NodeAllocation], gpu_type: str) -> str:
 def request_tres(request: ResourceRequest) -> str:
     """TRES that a pending job will get at least."""
     nodes, cpus = request_nodes(request), request_cpus(request)
-    gpus = request_gpus(request)
-    return tres_text(cpus, request_memory(request), nodes, gpus, gpus_by_type={request.gpu_type: gpus})
+    gpus: float = request_gpus(request)
+    if request.gpu_share_milli:
+        gpus = request.gpu_share_milli * (nodes if request.gpu_share_of_node else request.tasks) / 1000
+    by_type = {request.gpu_type: gpus}
+    return tres_text(cpus, request_memory(request), nodes, gpus, gpus_by_type=by_type)
 
 
 def request_nodes(request: ResourceRequest) -> int:
@@ -107,7 +115,8 @@ def index_list(bitmap: int) -> str:
 
 
 def gpu_name(gpu_type: str) -> str:
-    return f"gpu:{gpu_type}" if gpu_type else "gpu"
+    """Of alternatives ("a100|h100") it is not known here which one it was."""
+    return f"gpu:{gpu_type}" if gpu_type and "|" not in gpu_type else "gpu"
 
 
 def gres_text(groups: Sequence[GpuGroup]) -> str:
@@ -116,12 +125,14 @@ def gres_text(groups: Sequence[GpuGroup]) -> str:
 
 
 def gres_used_text(node: Node) -> str:
-    """``gpu:2(IDX:0-1)``, ``gpu:0(IDX:N/A)``; "(null)" for a node without GPUs."""
+    """``gpu:2(IDX:0-1)``, ``gpu:0(IDX:N/A)``, ``gpu:1(IDX:3),share:0.5(IDX:3)``; without GPUs "(null)"."""
     parts, first = [], 0
     for group in node.gpus:
         used = node.gpus_used & (((1 << group.count) - 1) << first)
         first += group.count
         parts.append(f"{gpu_name(group.type)}:{used.bit_count()}(IDX:{index_list(used) or 'N/A'})")
+    # Of those, the shared ones and how much of each is given away.
+    parts += [f"share:{gpus_text(milli / 1000)}(IDX:{gpu})" for gpu, milli in sorted(node.gpu_shares.items())]
     return ",".join(parts) or NULL
 
 
@@ -129,7 +140,7 @@ def allocated_gres_text(part: NodeAllocation, gpu_type: str) -> str:
     """One node's GPUs of a run; "" for none."""
     if not part.gpus:
         return ""
-    return f"{gpu_name(gpu_type)}:{part.gpu_count}(IDX:{index_list(part.gpus)})"
+    return f"{gpu_name(gpu_type)}:{gpus_text(part.gpu_milli / 1000)}(IDX:{index_list(part.gpus)})"
 
 
 def tres_per_node(spec: JobSpec) -> str:

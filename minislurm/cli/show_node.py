@@ -74,15 +74,15 @@ def configured_tres(node: Node) -> str:
 
 def used_tres(node: Node) -> str:
     """What runs hold of it; "" for nothing."""
-    by_type: dict[str, int] = {}
+    by_type: dict[str, float] = {}
     for index in indexes_of(node.gpus_used):
         name = gpu_type_at(node, index)
-        by_type[name] = by_type.get(name, 0) + 1
+        by_type[name] = by_type.get(name, 0) + node.gpu_shares.get(index, 1000) / 1000
     return tres_text(
         node.cpus_used.bit_count(),
         node.memory_used_mib,
         None,
-        node.gpus_used.bit_count(),
+        sum(by_type.values()),
         gpus_by_type=by_type,
         billing=False,
     )

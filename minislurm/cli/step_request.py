@@ -94,6 +94,8 @@ def check_resources(given: JobOptions, job: Job) -> None:
 
 def _is_met(name: str, given: JobOptions, job: Job) -> bool:
     gpus = [part.gpu_count for part in job.allocation]
+    if job.request.gpu_share_milli and name in ("gres", "gpus", "gpus_per_node", "gpus_per_task"):
+        return bool(getattr(given, name) == getattr(job.spec, name))
     match name:
         case "gres":
             groups = parse_gres(given.gres or "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from minislurm.cluster.budgets import units_of
+from minislurm.cluster.budgets import held_milli
 from minislurm.cluster.events import (
     AccountsChanged,
     ClusterConfigured,
@@ -307,7 +307,9 @@ def _place(state: ClusterState, event: RunPlaced) -> None:
     for part in event.allocation:
         node = state.nodes[part.node]
         node.cpus_used = Bitmap(node.cpus_used | part.cpus)
-        node.gpus_used = Bitmap(node.gpus_used | part.gpus)
+        node.take_gpus(part)
+        state.placements += 1
+        node.last_placed = state.placements
         node.memory_used_mib += part.memory_mib
         node.jobs.add(job.id)
         state.touch_node(node.name)
@@ -343,7 +345,7 @@ def _release(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
     part = _part_on(job, name)
     node = state.nodes[name]
     node.cpus_used = Bitmap(node.cpus_used & ~part.cpus)
-    node.gpus_used = Bitmap(node.gpus_used & ~part.gpus)
+    node.release_gpus(part)
     node.memory_used_mib -= part.memory_mib
     node.jobs.discard(job.id)
     node.last_busy_time = now
@@ -385,7 +387,7 @@ def _remember_run(state: ClusterState, job: Job, end_time: float) -> None:
     if job.end_cause is not EndCause.LAUNCH_FAILURE:
         run_s = max(0.0, end_time - job.start_time - job.suspended_time_s)
         job.attained_time_s += run_s
-        job.attained_service_s += run_s * units_of(job)
+        job.attained_service_s += run_s * held_milli(job) / 1000
 
 
 def _end_step_on_nodes(state: ClusterState, event: StepNodeEnded) -> None:
@@ -411,6 +413,7 @@ def _register(state: ClusterState, event: NodeRegistered) -> None:
     node = state.nodes[event.node]
     moved = node.facts.topology != event.facts.topology
     node.facts = event.facts
+    state.kept.kinds.clear()
     if moved:
         state.place_nodes()
     node.stale_runs = tuple(

@@ -12,13 +12,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from minislurm.domain import tres
 from minislurm.domain.accounts import AccountTree
 from minislurm.domain.job import Job
 
 _HOUR_S = 3600.0
-#: Rates are whole numbers of this part of a credit an hour, so that they add up exactly.
-_MICRO = 1e-6
+#: Rates are whole numbers of this part of a credit an hour, so that they add up exactly: a price has
+#: millionths, what is held has thousandths.
+_PART = 1e-9
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Budgets:
     spending: dict[str, SpendingRecord] = field(default_factory=dict)
     #: Accounts whose records differ from the stored snapshot.
     touched: set[str] = field(default_factory=set, compare=False)
-    #: What their runs pay, in millionths of a credit an hour. Derived.
+    #: What their runs pay, in units of `_PART` of a credit an hour. Derived.
     rates: dict[str, int] = field(default_factory=dict, compare=False)
 
     def started(self, tree: AccountTree, job: Job, now: float) -> None:
@@ -78,7 +78,7 @@ class Budgets:
 
     def spent(self, tree: AccountTree, account: str, now: float) -> float:
         """Credits spent in the period of `now`, with what is still owed from those before."""
-        record, rate = self.spending.get(account), self.rates.get(account, 0) * _MICRO / _HOUR_S
+        record, rate = self.spending.get(account), self.rates.get(account, 0) * _PART / _HOUR_S
         if record is None:
             return 0.0
         found = tree.accounts.get(account)
@@ -107,14 +107,14 @@ class Budgets:
 
 
 def rate_of(job: Job) -> int:
-    """What the job's run pays, in millionths of a credit an hour."""
-    return int(job.price / _MICRO + 0.5) * units_of(job)
+    """What the job's run pays, in units of `_PART` of a credit an hour."""
+    return int(job.price * 1_000_000 + 0.5) * held_milli(job)
 
 
-def units_of(job: Job) -> int:
-    """GPUs that the run holds, or its CPUs where it has none."""
-    held = tres.as_dict(job.allocated_tres)
-    return held.get(tres.GPU, 0) or held.get(tres.CPU, 0)
+def held_milli(job: Job) -> int:
+    """Thousandths of GPUs that the run holds, or of its CPUs where it has none."""
+    gpus = sum(part.gpu_share_milli or 1000 * part.gpu_count for part in job.allocation)
+    return gpus or sum(1000 * part.cpu_count for part in job.allocation)
 
 
 def is_amount(value: float) -> bool:

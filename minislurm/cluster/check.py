@@ -13,6 +13,7 @@ from minislurm.domain import tres
 from minislurm.domain.account_check import problems
 from minislurm.domain.ids import NodeName
 from minislurm.domain.job import Job
+from minislurm.domain.resources import share_on_node
 from minislurm.domain.states import JobState
 from minislurm.scheduling.limits import Charged, Ledger
 
@@ -64,6 +65,11 @@ def _check_gang(job: Job) -> None:
     for part in job.allocation:
         assert part.tasks >= 1, f"{job.id}: a node without a task"
         assert part.cpu_count >= part.tasks * request.cpus_per_task, f"{job.id}: too few CPUs on {part.node}"
+        share = share_on_node(request, part.tasks)
+        assert part.gpu_share_milli == share, f"{job.id}: another share of a GPU on {part.node}"
+        if share:
+            assert part.gpu_count == 1, f"{job.id}: shares on {part.gpu_count} GPUs of {part.node}"
+            continue
         needed = max(request.gpus_per_node, part.tasks * request.gpus_per_task)
         assert part.gpu_count >= needed, f"{job.id}: too few GPUs on {part.node}"
     if request.gpus_total:
@@ -74,6 +80,7 @@ def _check_nodes(state: ClusterState) -> None:
     """Nothing is given twice, and what is used is what the runs hold."""
     cpus: Counter[NodeName] = Counter()
     gpus: Counter[NodeName] = Counter()
+    shares: Counter[tuple[NodeName, int]] = Counter()
     memory: Counter[NodeName] = Counter()
     jobs: dict[NodeName, set[int]] = {name: set() for name in state.nodes}
     for job in state.jobs.values():
@@ -84,7 +91,11 @@ def _check_nodes(state: ClusterState) -> None:
             if part.node not in holding:
                 continue
             assert not cpus[part.node] & part.cpus, f"{job.id}: a CPU of {part.node} given twice"
-            assert not gpus[part.node] & part.gpus, f"{job.id}: a GPU of {part.node} given twice"
+            assert not gpus[part.node] & part.gpus or (
+                part.gpu_share_milli and shares[part.node, part.gpus.bit_length() - 1]
+            ), f"{job.id}: a GPU of {part.node} given twice"
+            if part.gpu_share_milli:
+                shares[part.node, part.gpus.bit_length() - 1] += part.gpu_share_milli
             cpus[part.node] |= part.cpus
             gpus[part.node] |= part.gpus
             memory[part.node] += part.memory_mib
@@ -92,6 +103,9 @@ def _check_nodes(state: ClusterState) -> None:
     for name, node in state.nodes.items():
         assert node.cpus_used == cpus[name], f"{name}: CPUs in use differ from its runs'"
         assert node.gpus_used == gpus[name], f"{name}: GPUs in use differ from its runs'"
+        of_node = {gpu: milli for (owner, gpu), milli in shares.items() if owner == name}
+        assert node.gpu_shares == of_node, f"{name}: shares of GPUs in use differ from its runs'"
+        assert all(milli <= 1000 for milli in of_node.values()), f"{name}: more than a whole GPU given"
         assert node.memory_used_mib == memory[name], f"{name}: memory in use differs from its runs'"
         assert node.jobs == jobs[name], f"{name}: list of jobs differs"
         assert not node.cpus or not node.cpus_used >> node.cpus, f"{name}: a CPU it does not have"
@@ -118,6 +132,11 @@ def _check_queue(state: ClusterState) -> None:
 def _check_kept(state: ClusterState) -> None:
     for name, piece in state.kept.nodes.items():
         assert piece == availability(state.nodes[name]), f"{name}: changed since the last snapshot"
+    for partition, kinds in state.kept.kinds.items():
+        had = {(node.cpus, node.memory_mib, node.gpus, node.spec.features) for node in kinds}
+        nodes = [state.nodes[node] for node in state.partitions[partition].nodes]
+        has = {(node.cpus, node.memory_mib, node.gpus, node.spec.features) for node in nodes}
+        assert has == had, f"{partition}: kinds of nodes differ"
     for job_id, run in state.kept.running.items():
         assert run == run_of(state, state.jobs[job_id]), f"{job_id}: changed since the last snapshot"
     for key, queued in state.queue.classes.items():

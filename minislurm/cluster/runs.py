@@ -91,9 +91,9 @@ def _fits(state: ClusterState, allocation: tuple[NodeAllocation, ...]) -> bool:
         node = state.nodes.get(part.node)
         if node is None or not node.is_usable:
             return False
-        if part.cpus & node.cpus_used or part.gpus & node.gpus_used:
+        if part.cpus & node.cpus_used or not node.has_free(part):
             return False
-        if part.cpus >> node.cpus or part.gpus >> node.gpu_count:
+        if part.cpus >> node.cpus:
             return False
         if part.memory_mib > node.memory_mib - node.memory_used_mib:
             return False

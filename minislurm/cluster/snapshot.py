@@ -17,6 +17,7 @@ from minislurm.domain.ids import Bitmap, JobId
 from minislurm.domain.job import Job
 from minislurm.domain.node import Node
 from minislurm.domain.reservation import Reservation, ReservationFlag
+from minislurm.domain.resources import capability_number
 from minislurm.domain.states import JobState
 from minislurm.scheduling.model import (
     NodeAvailability,
@@ -42,6 +43,7 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
         ],
         topology=state.topology,
         settings=state.configuration.scheduler,
+        job_factor_max=max((p.priority_job_factor for p in state.partitions.values()), default=1),
         reservations=tuple(_reserved(r) for r in sorted(state.reservations.values(), key=_by_start)),
         licenses=free_licenses(state),
         accounts=state.accounts.snapshot(now, state.nodes.values()),
@@ -70,7 +72,23 @@ def availability(node: Node) -> NodeAvailability:
         gpus_by_type={name: node.gpus_of_type(name) for name in types},
         features=frozenset(node.spec.features),
         weight=node.weight,
+        gpu_shares=tuple(node.gpu_shares.items()),
+        gpu_attributes=_attributes(node),
+        gpu_links=node.gpu_links,
+        jobs=len(node.jobs),
+        last_placed=node.last_placed,
     )
+
+
+def _attributes(node: Node) -> dict[str, tuple[int, str]]:
+    """By GPU type: memory in MiB and compute capability, where known. Unlike GPUs of one type: the least."""
+    attributes: dict[str, tuple[int, str]] = {}
+    for group in node.gpus:
+        if group.memory_mib or group.capability:
+            other = attributes.get(group.type, (group.memory_mib, group.capability))
+            least = min(group.capability, other[1], key=capability_number)
+            attributes[group.type] = (min(group.memory_mib, other[0]), least)
+    return attributes
 
 
 #: So many times of a recurring reservation are foreseen.

@@ -64,6 +64,8 @@ class Kept:
     nodes: dict[NodeName, NodeAvailability] = field(default_factory=dict)
     running: dict[JobId, RunningJob] = field(default_factory=dict)
     partitions: dict[str, Partition] = field(default_factory=dict)
+    #: By partition: one node of each kind, of what it has.
+    kinds: dict[str, tuple[Node, ...]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -80,6 +82,8 @@ class ClusterState:
     next_job_id: JobId = JobId(1)
     accounts: AccountsState = field(default_factory=AccountsState)
     history: History = field(default_factory=History)
+    #: Parts of runs placed on nodes so far; the last is also kept by node, for round robin.
+    placements: int = 0
 
     # Derived.
     topology: Topology = field(default_factory=Topology)
@@ -111,6 +115,15 @@ class ClusterState:
     def touch_job(self, job_id: JobId) -> None:
         self.touched.jobs.add(job_id)
         self.kept.running.pop(job_id, None)
+
+    def kinds_in(self, partition: Partition) -> tuple[Node, ...]:
+        """One of its nodes for each of what they have: a request that fits none of these fits none at all."""
+        found = self.kept.kinds.get(partition.name)
+        if found is None:
+            nodes = [self.nodes[name] for name in partition.nodes]
+            by_kind = {(node.cpus, node.memory_mib, node.gpus, node.spec.features): node for node in nodes}
+            found = self.kept.kinds[partition.name] = tuple(by_kind.values())
+        return found
 
     def task_record(self, array_id: JobId, task_id: int) -> Job | None:
         """The own record of an array's task, if it has left the common one."""

@@ -17,7 +17,7 @@ from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import JobId
 from minislurm.domain.job import Job, JobSpec
 from minislurm.domain.node import Node
-from minislurm.domain.resources import ResourceRequest
+from minislurm.domain.resources import ResourceRequest, capability_number
 from minislurm.domain.states import PartitionState, Reason
 from minislurm.scheduling.limits import least_tres
 
@@ -117,7 +117,7 @@ def check_request(state: ClusterState, request: ResourceRequest, partition: Part
     """
     if request.nodes_min < 1 or request.tasks < 1 or 0 < request.nodes_max < request.nodes_min:
         return Refusal(RefusalCode.INVALID_NODE_COUNT)
-    if request.cpus_per_task < 1:
+    if request.cpus_per_task < 1 or not is_gpu_request(request):
         return Refusal(RefusalCode.NODE_CONFIGURATION)
     for name in (*request.required_nodes, *request.excluded_nodes):
         if name not in state.nodes:
@@ -125,20 +125,35 @@ def check_request(state: ClusterState, request: ResourceRequest, partition: Part
     refusal = licenses.refuse_licenses(state, request)
     if refusal is not None:
         return refusal
-    nodes = [state.nodes[name] for name in partition.nodes]
-    refusal = check_features(request, nodes) or check_topology(state.topology, request, nodes)
+    kinds = state.kinds_in(partition)
+    refusal = check_features(request, kinds)
+    if refusal is None and (request.topology_level or request.segment):
+        nodes = [state.nodes[name] for name in partition.nodes]
+        refusal = check_topology(state.topology, request, nodes)
     if refusal is not None:
         return refusal
-    if not nodes or any(not node.cpus for node in nodes):
+    if not kinds or any(not node.cpus for node in kinds):
         return None  # what a node has is not known before it registers
     cpus = max(request.cpus_per_task, request.cpus_per_node_min)
-    if cpus > max(node.cpus for node in nodes):
+    if cpus > max(node.cpus for node in kinds):
         return Refusal(RefusalCode.NODE_CONFIGURATION, details=("CPU count per node can not be satisfied",))
-    if not any(_has_memory(node, request) for node in nodes):
+    if not any(_has_memory(node, request) for node in kinds):
         return Refusal(RefusalCode.NODE_CONFIGURATION, details=("Memory specification can not be satisfied",))
-    if not any(_has_gpus(node, request) for node in nodes):
+    if not any(_has_gpus(node, request) for node in kinds):
         return Refusal(RefusalCode.NODE_CONFIGURATION)
     return None
+
+
+def is_gpu_request(request: ResourceRequest) -> bool:
+    """Is what it says of GPUs possible at all? A share is less than a GPU, and nothing else is asked for."""
+    try:
+        capability_number(request.gpu_capability_min)
+    except ValueError:
+        return False
+    if not request.gpu_share_milli:
+        return True
+    whole = request.gpus_per_node or request.gpus_per_task or request.gpus_total or request.exclusive
+    return 0 < request.gpu_share_milli < 1000 and not whole
 
 
 def _has_memory(node: Node, request: ResourceRequest) -> bool:
@@ -151,10 +166,10 @@ def _has_memory(node: Node, request: ResourceRequest) -> bool:
 
 
 def _has_gpus(node: Node, request: ResourceRequest) -> bool:
-    least = max(request.gpus_per_node, request.gpus_per_task)
-    if request.gpus_total and request.nodes_max:
-        least = max(least, -(-request.gpus_total // request.nodes_max))
-    return node.gpus_of_type(request.gpu_type).bit_count() >= least
+    least = max(request.gpus_per_node, request.gpus_per_task, 1 if request.gpu_share_milli else 0)
+    if request.gpus_total:
+        least = max(least, -(-request.gpus_total // request.nodes_max) if request.nodes_max else 1)
+    return node.suitable_gpus(request).bit_count() >= least
 
 
 def with_defaults(state: ClusterState, spec: JobSpec, partition: Partition) -> JobSpec:
@@ -171,6 +186,8 @@ def with_defaults(state: ClusterState, spec: JobSpec, partition: Partition) -> J
         wait_s = min(request.switches_wait_s or longest_s, longest_s)
         request = replace(request, switches_wait_s=wait_s)
     request = _spread_over_gpus(state, spec, request, partition)
+    if (partition.placement or state.configuration.scheduler.placement) == "affinity":
+        request = replace(request, affinity=f"{spec.user_name}/{spec.name}")
     requeue = spec.requeue if spec.requeue is not None else state.configuration.jobs.requeue
     if spec.partition == partition.name and request is spec.request and requeue is spec.requeue:
         return spec
@@ -183,8 +200,8 @@ def _spread_over_gpus(
     """``--gpus=16`` alone, where a node has 8: two nodes with a task each."""
     if not request.gpus_total:
         return request
-    partition_nodes = [state.nodes[name] for name in partition.nodes]
-    most = max((node.gpus_of_type(request.gpu_type).bit_count() for node in partition_nodes), default=0)
+    kinds = state.kinds_in(partition)
+    most = max((node.suitable_gpus(request).bit_count() for node in kinds), default=0)
     if request.gpus_total <= most or not most or spec.nodes_given or spec.tasks is not None:
         return request
     nodes = -(-request.gpus_total // most)

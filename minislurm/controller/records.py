@@ -46,6 +46,7 @@ def changed_records(state: ClusterState, seq: int, unused_blobs: list[str]) -> S
     header = journal_pb2.StateHeader(
         accounts_version=state.accounts.version,
         next_job_id=state.next_job_id,
+        placements=state.placements,
         configuration=state.configuration_text,
         partition_states={name: value.value for name, value in state.partition_states.items()},
     )
@@ -125,6 +126,7 @@ def load_snapshot(store: Store) -> ClusterState:
         state.configure(configuration_file.from_json(header.configuration))
         state.configuration_text = header.configuration
     state.next_job_id = JobId(max(header.next_job_id, state.next_job_id))
+    state.placements = header.placements
     specs = _SpecCache()
     state.rebuild([specs.job(payload) for _, payload in store.records("job")])
     state.touched.jobs.clear()

@@ -104,6 +104,8 @@ def _difference(state: ClusterState, snapshot: ClusterState) -> str:
     for who in sorted({*state.accounts.usage, *snapshot.accounts.usage}):
         if state.accounts.usage.get(who) != snapshot.accounts.usage.get(who):
             return f"usage: {who[1]} in {who[0]}"
+    if state.placements != snapshot.placements:
+        return "the number of placements"
     return "" if state.next_job_id == snapshot.next_job_id else "the next job id"
 
 

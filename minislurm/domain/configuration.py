@@ -85,7 +85,7 @@ class SchedulerSection:
     backfill_order: str = "queue"
     #: So many blocked requests are looked at behind the head of the queue.
     backfill_depth: int = 1000
-    #: "binpack" or "spread"
+    #: One of scheduling.strategies.STRATEGIES.
     placement: str = "binpack"
     #: A pass gives way to client calls after so long.
     yield_after_s: float = 0.004
@@ -142,6 +142,8 @@ class JobsSection:
     kill_on_invalid_dependency: bool = False
     #: Octal, as a string. Mode of output files that a run creates.
     output_file_mode: str = "0600"
+    #: ``--gres=shard:N`` counts in these; 0: there are none.
+    shards_per_gpu: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 
 from minislurm.domain.configuration import Configuration, DomainSpec, License, Partition
 from minislurm.domain.configuration_values import parse_levels
+from minislurm.domain.gpu_links import link_problem
+from minislurm.domain.resources import capability_number
 from minislurm.domain.tres import parse_weights
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
@@ -60,6 +62,14 @@ def _nodes(configuration: Configuration) -> Iterator[tuple[str, str]]:
     for spec in configuration.nodes:
         if not _NAME.match(spec.name):
             yield f'[[nodes]] name = "{spec.name}"', "must be letters, digits, '_', '.' and '-'"
+        try:
+            capability_number(spec.gpu_capability)
+        except ValueError:
+            where = f'[[nodes]] {spec.name}: gpu_capability = "{spec.gpu_capability}"'
+            yield where, 'must be a compute capability such as "8.0"'
+        problem = link_problem(spec.gpu_links, sum(group.count for group in spec.gpus))
+        if problem:
+            yield f"[[nodes]] {spec.name}: gpu_links", problem
 
 
 def _partitions(partitions: tuple[Partition, ...], known: set[str]) -> Iterator[tuple[str, str]]:

@@ -34,13 +34,34 @@ def lowest_bits(bitmap: int, count: int) -> Bitmap:
     """The `count` lowest members of the set; it must have that many."""
     if not count:
         return Bitmap(0)
-    in_a_row = ((1 << count) - 1) * (bitmap & -bitmap)
-    if bitmap and bitmap & in_a_row == in_a_row:
+    in_a_row = ((1 << count) - 1) << max(0, (bitmap & -bitmap).bit_length() - 1)
+    if bitmap & in_a_row == in_a_row:
         return Bitmap(in_a_row)
+    if count > 64:
+        return _many_lowest_bits(bitmap, count)
     taken = 0
     for _ in range(count):
         bit = bitmap & -bitmap
         assert bit, "the set has fewer members than asked for"
         taken |= bit
         bitmap ^= bit
+    return Bitmap(taken)
+
+
+def _many_lowest_bits(bitmap: int, count: int) -> Bitmap:
+    """By halves, so that a set of thousands costs little more than being read twice."""
+    assert bitmap.bit_count() >= count, "the set has fewer members than asked for"
+    taken, shift, size = 0, 0, bitmap.bit_length()
+    while count:
+        size = (size + 1) // 2
+        low = bitmap & ((1 << size) - 1)
+        members = low.bit_count()
+        if members <= count:
+            taken |= low << shift
+            bitmap >>= size
+            shift += size
+            count -= members
+            size = bitmap.bit_length()
+        else:
+            bitmap = low
     return Bitmap(taken)

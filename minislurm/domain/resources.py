@@ -14,6 +14,10 @@ class GpuGroup:
 
     count: int
     type: str = ""
+    #: Of each GPU; 0: not known.
+    memory_mib: int = 0
+    #: Compute capability, "8.0"; "": not known.
+    capability: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,8 @@ class NodeAllocation:
     memory_mib: int = 0
     gpus: Bitmap = Bitmap(0)
     tasks: int = 1
+    #: Thousandths of the one GPU in `gpus` that the run may use; 0: its GPUs are its own.
+    gpu_share_milli: int = 0
 
     @property
     def cpu_count(self) -> int:
@@ -32,7 +38,13 @@ class NodeAllocation:
 
     @property
     def gpu_count(self) -> int:
+        """GPUs that it uses, be it only a part of one."""
         return self.gpus.bit_count()
+
+    @property
+    def gpu_milli(self) -> int:
+        """Thousandths of GPUs that nobody else can use."""
+        return self.gpu_share_milli or 1000 * self.gpus.bit_count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +78,7 @@ class ResourceRequest:
     gpus_per_task: int = 0
     #: In all, over however many nodes it takes (``--gpus``); 0: not asked for this way.
     gpus_total: int = 0
+    #: One name, or alternatives ("a100|h100"); "" for any.
     gpu_type: str = ""
     #: The whole node: every CPU, all memory, every GPU.
     exclusive: bool = False
@@ -74,6 +87,15 @@ class ResourceRequest:
     excluded_nodes: tuple[NodeName, ...] = ()
     #: Slurm's constraint expression (``-C``), "" for none.
     features: str = ""
+    #: Thousandths of one GPU for each task, all tasks of a node on the same GPU; 0: whole GPUs.
+    gpu_share_milli: int = 0
+    #: The share is for all tasks of a node together (``--gres=shard:2``, ``--gpus=0.5``).
+    gpu_share_of_node: bool = False
+    #: Each GPU must have so much memory in all, and at least this compute capability ("8.0").
+    gpu_memory_min_mib: int = 0
+    gpu_capability_min: str = ""
+    #: Jobs with the same word prefer the same nodes, where the partition's placement is "affinity".
+    affinity: str = ""
     #: Name of the reservation whose nodes it uses; "" for none.
     reservation: str = ""
     #: Held while the job holds nodes; each name once, in order.
@@ -99,3 +121,16 @@ class ResourceRequest:
     def limits_domains(self) -> bool:
         """May it have to wait although nodes enough are free, because of where they are?"""
         return bool((self.topology_level and self.topology_required) or self.switches or self.segment)
+
+
+def share_on_node(request: ResourceRequest, tasks: int) -> int:
+    """Thousandths of one GPU that so many tasks need on their node; 0: no share is asked for."""
+    return request.gpu_share_milli * (1 if request.gpu_share_of_node else tasks)
+
+
+def capability_number(text: str) -> int:
+    """Compute capability as one number that compares: "8.6" is 8006; "" is 0. Raises ValueError."""
+    if not text:
+        return 0
+    major, _, minor = text.partition(".")
+    return int(major) * 1000 + int(minor or 0)

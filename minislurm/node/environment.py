@@ -25,6 +25,7 @@ _OF_OTHER_JOBS = (
     "SLURM_JOB_CONSTRAINTS", "SLURM_GPUS", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_CPUS_PER_",
     "SLURM_MEM_PER_",
     "SLURM_RESTART_COUNT", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_DISTRIBUTION", "SLURM_EXCLUSIVE",
+    "SLURM_SHARDS_", "MINISLURM_GPU_SHARE",
     "MINISLURM_RESTART_REASON", "MINISLURM_STEP",
 )  # fmt: skip
 _GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
@@ -134,7 +135,7 @@ def task_environments(
         shared["SLURM_CPUS_PER_TASK"] = str(shape.cpus_per_task)
     if place.configuration_path:
         shared["MINISLURM_CONF"] = place.configuration_path
-    shared |= _gpus(allocation)
+    shared |= _gpus(allocation) | _share(allocation, prepare.job.spec)
     if allocation.gpu_count:
         shared["SLURM_STEP_GPUS"] = shared["SLURM_JOB_GPUS"]
     tasks = [
@@ -177,7 +178,7 @@ def job_environment(prepare: Prepare, place: Place) -> dict[str, str]:
     if place.configuration_path:
         environment["MINISLURM_CONF"] = place.configuration_path
     environment |= _as_given(spec, len(job.allocation))
-    environment |= _gpus(allocation)
+    environment |= _gpus(allocation) | _share(allocation, spec)
     environment |= _array(job, prepare.array)
     environment |= _times(job)
     if job.restarts:
@@ -227,6 +228,17 @@ def _gpus(allocation: NodeAllocation) -> dict[str, str]:
         "SLURM_JOB_GPUS": devices,
         "SLURM_GPUS_ON_NODE": str(allocation.gpu_count),
     }
+
+
+def _share(allocation: NodeAllocation, spec: JobSpec) -> dict[str, str]:
+    """The part of its GPU that the run has; with --gres=shard:N also in shards, as in Slurm."""
+    if not allocation.gpu_share_milli:
+        return {}
+    share = {"MINISLURM_GPU_SHARE": f"{allocation.gpu_share_milli / 1000:g}"}
+    if "shard" in spec.gres:
+        count = spec.gres.rpartition(":")[2]
+        share["SLURM_SHARDS_ON_NODE"] = count if count.isdigit() else "1"
+    return share
 
 
 def _array(job: Job, array: ArrayShape | None) -> dict[str, str]:

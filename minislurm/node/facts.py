@@ -37,6 +37,7 @@ def find_facts(probe: GpuProbe, *, address: str, step_port: int, topology: str =
         sockets=sockets,
         cores_per_socket=max(1, cores // sockets),
         threads_per_core=max(1, logical // cores),
+        gpu_links=probe.links(),
         topology=topology,
     )
 

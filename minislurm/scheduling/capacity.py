@@ -80,5 +80,6 @@ class Capacity:
                 if mask[share.node]:
                     cpus -= share.cpus
                     memory_mib -= share.memory_mib
-                    gpus -= sum(share.gpus)
+                    # Of a share it is not known here whether it opens a GPU; too much is no harm to a bound.
+                    gpus -= 0 if share.milli else sum(share.gpus)
             self._sums[name] = (partition, Sums(cpus, memory_mib, gpus))

@@ -108,7 +108,8 @@ class ConservativeBackfill(Backfill):
         return Sums(
             sum(share.cpus for share in inside),
             sum(share.memory_mib for share in inside),
-            sum(sum(share.gpus) for share in inside),
+            # Of a share it is not known here whether it takes a GPU: these are upper bounds.
+            sum(sum(share.gpus) for share in inside if not share.milli),
         )
 
 

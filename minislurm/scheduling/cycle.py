@@ -25,6 +25,7 @@ from minislurm.scheduling.place import choose
 from minislurm.scheduling.ranks import Ranks
 from minislurm.scheduling.room import Room
 from minislurm.scheduling.rooms import Rooms
+from minislurm.scheduling.strategies import Strategies
 from minislurm.scheduling.workspace import Candidate, Head, Verdicts, Workspace
 
 #: Misfits for which it helps to see what each node lacks.
@@ -75,6 +76,7 @@ def steps(
         yield
     cycle.tell_users_apart(turns)
     yield from queue.load(turns)
+    turns.clear()  # so that they are let go of one by one, not all at the end
 
     while (turn_now := queue.pop()) is not None:
         turn, limited = turn_now, None
@@ -140,6 +142,7 @@ class _Cycle:
         self._explains = explain
         self._table = workspace.table
         self._filters = workspace.filters
+        self._strategies = Strategies(snapshot, workspace.table)
         self._capacity = Capacity(workspace.filters, workspace.table.free)
         kind = ConservativeBackfill if settings.backfill == "conservative" else Backfill
         self._openings = Openings(workspace.table.inventory, snapshot)
@@ -197,7 +200,8 @@ class _Cycle:
             return None
         if self._is_short(turn) or not self._openings.has_licenses(turn.jobs):
             return None
-        return choose(self._room_beside_reservations(turn))
+        shares = choose(self._room_beside_reservations(turn))
+        return self._table.settle(shares) if shares and turn.jobs.request.gpu_share_milli else shares
 
     def started(self, turn: Turn, shares: list[Share]) -> None:
         self._capacity.started(shares)
@@ -361,5 +365,7 @@ class _Cycle:
         allowed = filters.allowed(jobs)
         if open_nodes is not None:
             allowed = allowed & open_nodes
-        spread = (jobs.partition.placement or self._settings.placement) == "spread"
-        return Room(self._table.inventory, jobs.request, filters.bounds(jobs), allowed, counts, spread=spread)
+        strategy = self._strategies.of(jobs)
+        return Room(
+            self._table.inventory, jobs.request, filters.bounds(jobs), allowed, counts, strategy=strategy
+        )

@@ -22,9 +22,9 @@ from minislurm.scheduling.needs import (
     cpus_on_node,
     gpus_on_node,
     memory_on_node,
-    wants_gpus,
+    share_on_node,
 )  # fmt: skip
-from minislurm.scheduling.nodes import Counts, Inventory, Mask
+from minislurm.scheduling.nodes import WHOLE, Counts, Inventory, Mask
 from minislurm.scheduling.place import choose
 from minislurm.scheduling.room import Room
 
@@ -115,7 +115,8 @@ class Filters:
         request, members = jobs.request, self.members(jobs.partition)
         if (
             request.features or request.required_nodes or request.excluded_nodes or jobs.avoided_nodes
-            or request.gpu_type or request.limits_domains or request.tasks_follow_nodes
+            or request.gpu_type or request.gpu_share_milli or request.gpu_memory_min_mib
+            or request.gpu_capability_min or request.limits_domains or request.tasks_follow_nodes
         ):  # fmt: skip
             return False
         bounds = bounds_of(request, jobs.partition)
@@ -231,9 +232,14 @@ class Filters:
         memory = memory_on_node(request, cpus, gpus)
         yield "too few cpus", total.cpus >= cpus
         yield "too little memory", total.memory_mib >= memory
-        if wants_gpus(request):
+        if request.gpu_share_milli:
+            gpus = 1
+            part = share_on_node(request, 1)
+            has_part = ((free.shared > 0) & (WHOLE - free.shared >= part)).any(axis=1)
+        if gpus:
             yield "too few gpus", _gpus(total, inventory, request) >= gpus
-            yield "gpus busy", _gpus(free, inventory, request) >= gpus
+            busy = _gpus(free, inventory, request) < gpus
+            yield "gpus busy", ~busy | has_part if request.gpu_share_milli else ~busy
         yield "cpus busy", free.cpus >= cpus
         yield "memory busy", free.memory_mib >= memory
         if request.exclusive:
@@ -243,6 +249,9 @@ class Filters:
 
 
 def _gpus(counts: Counts, inventory: Inventory, request: ResourceRequest) -> Indexes:
+    if "|" in request.gpu_type or request.gpu_memory_min_mib or request.gpu_capability_min:
+        rows = inventory.rows_for(request.gpu_type, request.gpu_memory_min_mib, request.gpu_capability_min)
+        return np.asarray((counts.gpus * rows).sum(axis=0))
     if request.gpu_type:
         row = inventory.rows.get(request.gpu_type)
         return np.zeros_like(counts.cpus) if row is None else counts.gpus[row]

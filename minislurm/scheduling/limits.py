@@ -322,11 +322,13 @@ def _job_hit(rules: Rules, who: Charged, asked: Tres, time_limit_s: float) -> Hi
 
 
 def least_tres(request: ResourceRequest, partition: Partition) -> dict[str, int]:
-    """What a job takes at least. Whole nodes may come to more."""
+    """What a job takes at least. Whole nodes may come to more; a share of a GPU counts as one."""
     bounds = bounds_of(request, partition)
     nodes, tasks = bounds.nodes_min, bounds.tasks
     cpus = max(tasks * request.cpus_per_task, nodes * request.cpus_per_node_min)
     gpus = max(request.gpus_total, tasks * request.gpus_per_task, nodes * request.gpus_per_node)
+    if request.gpu_share_milli:
+        gpus = nodes
     memory = max(
         nodes * request.memory_per_node_mib,
         cpus * request.memory_per_cpu_mib,

@@ -16,6 +16,7 @@ from minislurm.domain.reservation import LicenseCount
 from minislurm.domain.resources import NodeAllocation, ResourceRequest
 from minislurm.domain.states import Reason
 from minislurm.domain.topology import Topology
+from minislurm.scheduling.fragmentation import TypicalRequest
 
 if TYPE_CHECKING:
     from minislurm.scheduling.accounts import AccountsSnapshot
@@ -39,6 +40,15 @@ class NodeAvailability:
     gpus_by_type: dict[str, Bitmap] = field(default_factory=dict)
     features: frozenset[str] = frozenset()
     weight: int = 1
+    #: GPUs in shared use (not among the free ones): index, thousandths in use.
+    gpu_shares: tuple[tuple[int, int], ...] = ()
+    #: By GPU type: memory in MiB (0: not known), compute capability ("": not known).
+    gpu_attributes: dict[str, tuple[int, str]] = field(default_factory=dict)
+    #: The matrix of links between GPUs, a row for each; () where it is not known.
+    gpu_links: tuple[str, ...] = ()
+    #: Number of runs on it, and which placement was the last here, counted over all nodes.
+    jobs: int = 0
+    last_placed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +144,8 @@ class Snapshot:
     licenses: Mapping[str, int] = field(default_factory=dict)
     #: None: no account was ever added.
     accounts: AccountsSnapshot | None = None
+    #: What the placement strategy "fgd" expects to come; (): what runs and is queued.
+    typical: tuple[TypicalRequest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

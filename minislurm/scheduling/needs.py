@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from minislurm.domain.configuration import Partition
-from minislurm.domain.resources import ResourceRequest
+from minislurm.domain.resources import ResourceRequest, share_on_node
 from minislurm.scheduling.features import nodes_counted
+
+__all__ = [
+    "Bounds", "anywhere", "bounds_of", "cpus_on_node", "gpus_on_node", "memory_on_node", "share_on_node",
+    "wants_gpus",
+]  # fmt: skip
 
 NO_BOUND = 1 << 40
 
@@ -63,6 +68,7 @@ def anywhere(request: ResourceRequest) -> ResourceRequest:
 
 
 def wants_gpus(request: ResourceRequest) -> bool:
+    """Whole ones."""
     return bool(request.gpus_per_node or request.gpus_per_task or request.gpus_total)
 
 

@@ -12,13 +12,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from minislurm.domain.ids import Bitmap, lowest_bits
-from minislurm.domain.resources import NodeAllocation
+from minislurm.domain.ids import Bitmap, indexes_of, lowest_bits
+from minislurm.domain.resources import NodeAllocation, capability_number
 from minislurm.domain.topology import Topology
 from minislurm.scheduling.domains import Indexes, Layout
+from minislurm.scheduling.gpu_links import closest
 from minislurm.scheduling.model import NodeAvailability
 
 Mask = NDArray[np.bool_]
+Milli = NDArray[np.int64]
+
+#: A whole GPU in thousandths.
+WHOLE = 1000
 
 #: Nodes read between two yields: about a millisecond.
 _CHUNK = 1000
@@ -27,6 +32,8 @@ _CHUNK = 1000
 class Share(NamedTuple):
     """What a run takes from one node. `gpus`: one number for each GPU type of the inventory.
 
+    A share of one GPU: `milli` thousandths of the GPU with that index, or of any that is free as a whole
+    (-1); `gpus` has a 1 for its type, which is what it takes or gives back where nobody else is on it.
     A tuple, because one is made for every allocation of every running job in every pass.
     """
 
@@ -35,31 +42,42 @@ class Share(NamedTuple):
     cpus: int
     memory_mib: int
     gpus: tuple[int, ...]
+    milli: int = 0
+    gpu: int = -1
 
 
 class Counts:
-    """Amounts by node: CPUs, memory in MiB, GPUs by type (types × nodes). int64 arrays."""
+    """Amounts by node: CPUs, memory in MiB, GPUs by type (types × nodes). int64 arrays.
 
-    __slots__ = ("cpus", "gpus", "memory_mib")
+    `gpus` are those free as a whole: which ones does not matter. GPUs in shared use are not among them;
+    `shared` has their thousandths in use by node and index (0: not in shared use), for these do matter.
+    """
 
-    def __init__(self, cpus: Indexes, memory_mib: Indexes, gpus: Indexes) -> None:
+    __slots__ = ("cpus", "gpus", "memory_mib", "shared")
+
+    def __init__(self, cpus: Indexes, memory_mib: Indexes, gpus: Indexes, shared: Milli) -> None:
         self.cpus = cpus
         self.memory_mib = memory_mib
         self.gpus = gpus
+        self.shared = shared
 
     def copy(self) -> Counts:
-        return Counts(self.cpus.copy(), self.memory_mib.copy(), self.gpus.copy())
+        return Counts(self.cpus.copy(), self.memory_mib.copy(), self.gpus.copy(), self.shared.copy())
 
     def take(self, share: Share) -> None:
         """May go below zero: a later reservation is laid over what is still in use."""
         self.cpus[share.node] -= share.cpus
         self.memory_mib[share.node] -= share.memory_mib
-        if any(share.gpus):
+        if share.milli and share.gpu >= 0:
+            if not self.shared[share.node, share.gpu]:
+                self.gpus[:, share.node] -= share.gpus
+            self.shared[share.node, share.gpu] += share.milli
+        elif any(share.gpus):
             self.gpus[:, share.node] -= share.gpus
 
     def take_all(self, shares: Sequence[Share]) -> None:
         """The same for several shares, none of them of the same node."""
-        if len(shares) < 4:
+        if len(shares) < 4 or shares[0].milli:
             for share in shares:
                 self.take(share)
             return
@@ -74,8 +92,8 @@ class Inventory:
     """What does not change during a pass. `index` is a node's position in every array."""
 
     __slots__ = (
-        "features", "has_gpus", "index", "known", "layout", "names", "rows", "total", "type_bits", "usable",
-        "weight",
+        "_rows_for", "_type_attributes", "features", "gpu_row", "has_gpus", "index", "known", "layout",
+        "links", "names", "rows", "total", "type_bits", "usable", "weight",
     )  # fmt: skip
 
     def __init__(self, nodes: Sequence[NodeAvailability], topology: Topology) -> None:
@@ -91,7 +109,15 @@ class Inventory:
         self.type_bits: list[list[int]] = []
         cpus = np.array([node.cpus for node in nodes], dtype=np.int64)
         memory = np.array([node.memory_mib for node in nodes], dtype=np.int64)
-        self.total = Counts(cpus, memory, np.zeros((0, len(nodes)), dtype=np.int64))
+        most_gpus = max((node.gpus.bit_length() for node in nodes), default=0)
+        none = np.zeros((0, len(nodes)), dtype=np.int64)
+        self.total = Counts(cpus, memory, none, np.zeros((len(nodes), most_gpus), dtype=np.int64))
+        #: By node and GPU index: the row of its type; -1: there is no such GPU.
+        self.gpu_row = np.full((len(nodes), most_gpus), -1, dtype=np.int64)
+        #: Matrix of links between GPUs by node, where it is known.
+        self.links = {i: node.gpu_links for i, node in enumerate(nodes) if node.gpu_links}
+        self._type_attributes = [node.gpu_attributes for node in nodes]
+        self._rows_for: dict[tuple[str, int, str], Mask] = {}
         self.has_gpus = np.array([node.gpus != 0 for node in nodes], dtype=np.bool_)
         #: False: never registered, so nobody knows yet what it has.
         self.known = cpus > 0
@@ -113,6 +139,34 @@ class Inventory:
             if rest:
                 self._row("")[i] = rest
         self.total.gpus = self.count_gpus([node.gpus for node in nodes])
+        # Few different sets of GPUs: one comparison each finds the nodes that have it.
+        for row, of_type in enumerate(self.type_bits):
+            for kind in set(of_type) - {0}:
+                where = np.array([other == kind for other in of_type], dtype=np.bool_)
+                for gpu in indexes_of(kind):
+                    self.gpu_row[where, gpu] = row
+
+    def rows_for(self, gpu_type: str, memory_min_mib: int, capability_min: str) -> Mask:
+        """Types × nodes: GPUs of which types on which nodes will do. `gpu_type`: names joined by "|"."""
+        key = (gpu_type, memory_min_mib, capability_min)
+        mask = self._rows_for.get(key)
+        if mask is None:
+            mask = self._rows_for[key] = self._make_rows_for(*key)
+        return mask
+
+    def _make_rows_for(self, gpu_type: str, memory_min_mib: int, capability_min: str) -> Mask:
+        wanted = set(gpu_type.split("|")) if gpu_type else set(self.rows)
+        mask = np.zeros((len(self.type_bits), len(self.names)), dtype=np.bool_)
+        least = capability_number(capability_min)
+        for name, row in self.rows.items():
+            if name not in wanted:
+                continue
+            mask[row] = True
+            if memory_min_mib or least:
+                for i, attributes in enumerate(self._type_attributes):
+                    memory_mib, capability = attributes.get(name, (0, ""))
+                    mask[row, i] = memory_mib >= memory_min_mib and capability_number(capability) >= least
+        return mask
 
     def _row(self, gpu_type: str) -> list[int]:
         if gpu_type not in self.rows:
@@ -137,14 +191,48 @@ class Inventory:
         if node is None:
             return None
         gpus = self.gpus_by_row(node, allocation.gpus) if self.type_bits else ()
-        return Share(node, allocation.tasks, allocation.cpu_count, allocation.memory_mib, gpus)
+        share = Share(node, allocation.tasks, allocation.cpu_count, allocation.memory_mib, gpus)
+        if allocation.gpu_share_milli:
+            gpu = allocation.gpus.bit_length() - 1
+            share = share._replace(milli=allocation.gpu_share_milli, gpu=gpu)
+        return share
+
+
+class PartialShares:
+    """Those among some shares that take a part of a GPU, in the order of their ends, to be given back.
+
+    Amounts that are the same whoever holds them can be summed up; a shared GPU is free as a whole only when
+    the last one has left it, so these are looked at one GPU at a time.
+    """
+
+    __slots__ = ("_ends", "_gpus", "_millis", "_nodes", "_rows")
+
+    def __init__(self, ends: Sequence[float], shares: Sequence[Share]) -> None:
+        """`shares` in the order of their `ends`."""
+        self._ends = np.array(ends, dtype=np.float64)
+        self._nodes = np.array([share.node for share in shares], dtype=np.int64)
+        self._gpus = np.array([share.gpu for share in shares], dtype=np.int64)
+        self._millis = np.array([share.milli for share in shares], dtype=np.int64)
+        self._rows = np.array([share.gpus.index(1) for share in shares], dtype=np.int64)
+
+    def release_by(self, time: float, counts: Counts) -> None:
+        """Adds what has ended by then to what is free."""
+        count = int(np.searchsorted(self._ends, time, side="right"))
+        if not count:
+            return
+        nodes, gpus = self._nodes[:count], self._gpus[:count]
+        np.subtract.at(counts.shared, (nodes, gpus), self._millis[:count])
+        width = counts.shared.shape[1]
+        last, first = np.unique(nodes * width + gpus, return_index=True)
+        empty = counts.shared[last // width, last % width] == 0
+        np.add.at(counts.gpus, (self._rows[:count][first][empty], (last // width)[empty]), 1)
 
 
 class NodeTable:
     """What is free now. `changes` lists the nodes of every placement, so that whoever keeps something
     computed from the table can bring it up to date."""
 
-    __slots__ = ("changes", "cpu_bits", "free", "gpu_bits", "inventory")
+    __slots__ = ("changes", "cpu_bits", "free", "gpu_bits", "inventory", "jobs", "turn", "turns")
 
     def __init__(self, inventory: Inventory, free: Counts, cpu_bits: list[int], gpu_bits: list[int]) -> None:
         self.inventory = inventory
@@ -152,6 +240,10 @@ class NodeTable:
         self.cpu_bits = cpu_bits
         self.gpu_bits = gpu_bits
         self.changes: list[int] = []
+        #: Runs by node; which placement was the last there; and which of all was.
+        self.jobs = np.zeros(len(inventory), dtype=np.int64)
+        self.turns = np.zeros(len(inventory), dtype=np.int64)
+        self.turn = 0
 
     @classmethod
     def build(cls, nodes: Sequence[NodeAvailability], topology: Topology) -> Generator[None, None, NodeTable]:
@@ -161,7 +253,16 @@ class NodeTable:
         cpu_bits, gpu_bits = [int(node.cpus_free) for node in nodes], [int(node.gpus_free) for node in nodes]
         cpus = np.array([bits.bit_count() for bits in cpu_bits], dtype=np.int64)
         memory = np.array([node.memory_free_mib for node in nodes], dtype=np.int64)
-        return cls(inventory, Counts(cpus, memory, inventory.count_gpus(gpu_bits)), cpu_bits, gpu_bits)
+        shared = np.zeros_like(inventory.total.shared)
+        for i, node in enumerate(nodes):
+            for gpu, milli in node.gpu_shares:
+                shared[i, gpu] = milli
+        free = Counts(cpus, memory, inventory.count_gpus(gpu_bits), shared)
+        table = cls(inventory, free, cpu_bits, gpu_bits)
+        table.jobs[:] = [node.jobs for node in nodes]
+        table.turns[:] = [node.last_placed for node in nodes]
+        table.turn = int(table.turns.max(initial=0))
+        return table
 
     def update(self, node: int, available: NodeAvailability) -> None:
         """What is free on one node, read anew."""
@@ -171,27 +272,67 @@ class NodeTable:
         self.free.memory_mib[node] = available.memory_free_mib
         if self.inventory.type_bits:
             self.free.gpus[:, node] = self.inventory.gpus_by_row(node, available.gpus_free)
+        shared = self.free.shared[node]
+        shared[:] = 0
+        for gpu, milli in available.gpu_shares:
+            shared[gpu] = milli
+        self.jobs[node] = available.jobs
+        self.turns[node] = available.last_placed
+
+    def begin(self) -> None:
+        """A new pass: all that the last one changed has been read anew."""
+        self.changes.clear()
+        self.turn = int(self.turns.max(initial=0))
 
     def copy(self) -> NodeTable:
-        return NodeTable(self.inventory, self.free.copy(), self.cpu_bits.copy(), self.gpu_bits.copy())
+        table = NodeTable(self.inventory, self.free.copy(), self.cpu_bits.copy(), self.gpu_bits.copy())
+        table.jobs[:], table.turns[:], table.turn = self.jobs, self.turns, self.turn
+        return table
+
+    def settle(self, shares: list[Share]) -> list[Share]:
+        """The same with a GPU named for every share of one that no other run is on yet."""
+        return [self._settle(share) if share.milli and share.gpu < 0 else share for share in shares]
+
+    def _settle(self, share: Share) -> Share:
+        of_type = self.inventory.type_bits[share.gpus.index(1)][share.node]
+        return share._replace(gpu=_lowest(self.gpu_bits[share.node] & of_type, 1).bit_length() - 1)
 
     def place(self, shares: Sequence[Share]) -> tuple[NodeAllocation, ...]:
-        """Takes the lowest free CPUs and GPUs of each share's node."""
+        """Takes the lowest free CPUs of each share's node, and of its GPUs those that are closest."""
         self.free.take_all(shares)
-        self.changes += [share.node for share in shares]
+        for node in (nodes := [share.node for share in shares]):
+            self.turn += 1
+            self.turns[node] = self.turn
+            self.jobs[node] += 1
+        self.changes += nodes
         return tuple([self._place(*share) for share in shares])
 
     def _place(
-        self, node: int, tasks: int, cpu_count: int, memory_mib: int, gpu_counts: tuple[int, ...]
+        self,
+        node: int,
+        tasks: int,
+        cpu_count: int,
+        memory_mib: int,
+        gpu_counts: tuple[int, ...],
+        milli: int,
+        gpu: int,
     ) -> NodeAllocation:
         cpus = _lowest(self.cpu_bits[node], cpu_count)
         self.cpu_bits[node] ^= cpus
-        gpus = 0
-        for row, count in enumerate(gpu_counts):
+        gpus = 1 << gpu if milli else self._whole_gpus(node, gpu_counts)
+        self.gpu_bits[node] &= ~gpus
+        return NodeAllocation(
+            self.inventory.names[node], Bitmap(cpus), memory_mib, Bitmap(gpus), tasks, milli
+        )
+
+    def _whole_gpus(self, node: int, counts: tuple[int, ...]) -> int:
+        """Those with the best links between them; where nobody knows the links, the lowest."""
+        gpus, links = 0, self.inventory.links.get(node)
+        for row, count in enumerate(counts):
             if count:
-                gpus |= _lowest(self.gpu_bits[node] & self.inventory.type_bits[row][node], count)
-        self.gpu_bits[node] ^= gpus
-        return NodeAllocation(self.inventory.names[node], Bitmap(cpus), memory_mib, Bitmap(gpus), tasks)
+                free = self.gpu_bits[node] & self.inventory.type_bits[row][node]
+                gpus |= closest(links, free, count, gpus) if links is not None else _lowest(free, count)
+        return gpus
 
 
 def _lowest(bits: int, count: int) -> int:

@@ -43,8 +43,10 @@ class Ranking:
         self._no_age = AgeRule(snapshot.now, 0.0, max_age_s)
         self._nodes = max(1, nodes)
         self._cpus = max(1, cpus)
-        seen = {c.partition.priority_job_factor for c in snapshot.classes}
-        self._job_factor_max = max(1, snapshot.job_factor_max, *seen)
+        highest = snapshot.job_factor_max
+        if not highest:
+            highest = max((c.partition.priority_job_factor for c in snapshot.classes), default=1)
+        self._job_factor_max = max(1, highest)
         #: What `Candidate.base` depends on besides the class and the cluster.
         self._signature = (settings, self._job_factor_max)
 
@@ -184,17 +186,18 @@ class Queue:
 
     def load(self, turns: Iterable[Turn]) -> Generator[None, None, None]:
         """The classes as the pass finds them. Yields between units of work."""
-        pieces: list[list[Entry]] = []
+        pieces: list[Iterator[Entry]] = []
         piece: list[Entry] = []
         for turn in turns:
             piece.append(self._entry(turn))
             if len(piece) == _PIECE:
-                piece.sort()
-                pieces.append(piece)
+                piece.sort(reverse=True)
+                pieces.append(_taken_from_the_end(piece))
                 piece = []
                 yield
-        piece.sort()
-        self._sorted = heapq.merge(*pieces, piece) if pieces else iter(piece)
+        piece.sort(reverse=True)
+        last = _taken_from_the_end(piece)
+        self._sorted = heapq.merge(*pieces, last) if pieces else last
         self._first = next(self._sorted, None)
 
     def add(self, turn: Turn) -> None:
@@ -258,3 +261,9 @@ class Queue:
             -partition.priority_tier, self._fair_key(turn), -priority, rank, job.eligible_time,
             job.submit_time, job.job_id, turn,
         )  # fmt: skip
+
+
+def _taken_from_the_end(entries: list[Entry]) -> Iterator[Entry]:
+    """Lets go of each when it is taken: of a hundred thousand at once would take a while."""
+    while entries:
+        yield entries.pop()

@@ -17,7 +17,7 @@ from minislurm.scheduling.counted import choose_counted, passing
 from minislurm.scheduling.domains import Indexes, Scope, leaves_for
 from minislurm.scheduling.features import Constraint, constraint_of
 from minislurm.scheduling.leaves import NEVER, RoomByLeaf
-from minislurm.scheduling.needs import cpus_on_node, gpus_on_node, memory_on_node
+from minislurm.scheduling.needs import cpus_on_node, gpus_on_node, memory_on_node, share_on_node
 from minislurm.scheduling.nodes import Mask, Share
 from minislurm.scheduling.room import Room
 from minislurm.scheduling.uneven import amounts_of, is_enough, largest
@@ -301,7 +301,8 @@ def _by_leaf(room: Room, nodes: Indexes) -> Indexes:
 
 def _shares(room: Room, nodes: Sequence[int]) -> list[Share]:
     tasks = _deal_evenly(room, nodes) if room.request.spread else _deal_tasks(room, nodes)
-    if room.gpus is None and len(nodes) > 2 and tasks[0] == tasks[-1] and len(set(tasks)) == 1:
+    is_whole = not room.request.gpu_share_milli
+    if room.gpus is None and is_whole and len(nodes) > 2 and tasks[0] == tasks[-1] and len(set(tasks)) == 1:
         return _equal_shares(room, nodes, tasks[0])
     gpus = _deal_gpus(room, nodes, tasks)
     return [_share(room, *part) for part in zip(nodes, tasks, gpus, strict=True)]
@@ -311,7 +312,8 @@ def _equal_shares(room: Room, nodes: Sequence[int], tasks: int) -> list[Share]:
     """The common case, where only the GPUs' types may differ from node to node."""
     gpus = gpus_on_node(room.request, tasks)
     first = _share(room, nodes[0], tasks, gpus)
-    if room.request.exclusive or (gpus and not room.request.gpu_type and len(first.gpus) > 1):
+    one_type = room.request.gpu_type and "|" not in room.request.gpu_type
+    if room.request.exclusive or (gpus and not one_type and len(first.gpus) > 1):
         return [first, *(_share(room, node, tasks, gpus) for node in nodes[1:])]
     return list(map(Share, nodes, *map(repeat, first[1:])))
 
@@ -361,4 +363,8 @@ def _share(room: Room, node: int, tasks: int, gpus: int) -> Share:
         rows = tuple(total.gpus[:, node].tolist())
         return Share(node, tasks, int(total.cpus[node]), int(total.memory_mib[node]), rows)
     cpus = cpus_on_node(request, tasks)
+    if request.gpu_share_milli:
+        milli = share_on_node(request, tasks)
+        gpu, rows = room.part_of_gpu(node, milli)
+        return Share(node, tasks, cpus, memory_on_node(request, cpus, 0), rows, milli, gpu)
     return Share(node, tasks, cpus, memory_on_node(request, cpus, gpus), room.gpu_rows(node, gpus))

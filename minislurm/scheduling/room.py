@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from minislurm.domain.resources import ResourceRequest
 from minislurm.scheduling.domains import Indexes
 from minislurm.scheduling.leaves import RoomByLeaf
-from minislurm.scheduling.needs import Bounds, wants_gpus
-from minislurm.scheduling.nodes import Counts, Inventory, Mask
-
-Where: TypeAlias = "slice | NDArray[np.int64]"
+from minislurm.scheduling.needs import Bounds, share_on_node, wants_gpus
+from minislurm.scheduling.nodes import WHOLE, Counts, Inventory, Mask
+from minislurm.scheduling.strategies import BINPACK, Strategy, Where
 
 _EVERYWHERE = slice(None)
 _SMALL = 256
-#: The score's fields: weight above bit 28, GPU node, free GPUs above bit 16, free CPUs.
-_WEIGHT_BIT, _GPU_NODE_BIT, _GPUS_BIT = 28, 27, 16
-_GPUS_MOST, _CPUS_MOST = (1 << 11) - 1, (1 << 16) - 1
 
 
 class Room:
@@ -29,12 +23,12 @@ class Room:
 
     `tasks[i]`: so many tasks fit on node i, at most the request's; 0 where none may go.
     `gpus[i]`: of `gpus_total` so many could come from node i; None where the request does not ask that way.
-    `score[i]`: smaller is better.
+    `score[i]`: smaller is better, as the strategy has it.
     """
 
     __slots__ = (
-        "_allowed", "_counts", "_row", "_spread", "bounds", "by_leaf", "free", "gpus", "inventory", "request",
-        "score", "tasks",
+        "_allowed", "_row", "_rows", "_strategy", "bounds", "by_leaf", "counts", "free", "gpus", "inventory",
+        "request", "score", "tasks",
     )  # fmt: skip
 
     def __init__(
@@ -45,41 +39,47 @@ class Room:
         allowed: Mask,
         counts: Sequence[Counts],
         *,
-        spread: bool = False,
+        strategy: Strategy = BINPACK,
     ) -> None:
         self.inventory = inventory
         self.request = request
         self.bounds = bounds
         self._allowed = allowed
-        self._counts = counts
-        self._spread = spread
-        #: The row of the wanted GPU type; -1: of any type; -2: no node has that type.
+        self.counts = counts
+        self._strategy = strategy
+        #: The row of the wanted GPU type; -1: of any type; -2: no node has that type; -3: see `_rows`.
         self._row = inventory.rows.get(request.gpu_type, -2) if request.gpu_type else -1
+        self._rows: Mask | None = None
+        if "|" in request.gpu_type or request.gpu_memory_min_mib or request.gpu_capability_min:
+            self._row = -3
+            self._rows = inventory.rows_for(
+                request.gpu_type, request.gpu_memory_min_mib, request.gpu_capability_min
+            )
         self.free = counts[0] if len(counts) == 1 else _least(counts)
         self.tasks, self.gpus = self._evaluate(_EVERYWHERE)
-        self.score = self._score(_EVERYWHERE)
+        self.score = strategy.scores(self, _EVERYWHERE)
         self.by_leaf = RoomByLeaf(self)
 
     def refresh(self, changed: Sequence[int]) -> None:
         """After placements on these nodes."""
         if len(self.tasks) <= _SMALL:
             # Cheaper than picking out the changed ones.
-            if len(self._counts) > 1:
-                self.free = _least(self._counts)
+            if len(self.counts) > 1:
+                self.free = _least(self.counts)
             self.tasks, self.gpus = self._evaluate(_EVERYWHERE)
-            self.score = self._score(_EVERYWHERE)
+            self.score = self._strategy.scores(self, _EVERYWHERE)
             self.by_leaf = RoomByLeaf(self)
             return
         where = np.array(list(dict.fromkeys(changed)), dtype=np.int64)
-        if len(self._counts) > 1:
-            least = _least([_at(counts, where) for counts in self._counts])
+        if len(self.counts) > 1:
+            least = _least([_at(counts, where) for counts in self.counts])
             self.free.cpus[where] = least.cpus
             self.free.memory_mib[where] = least.memory_mib
             self.free.gpus[:, where] = least.gpus
         self.tasks[where], gpus = self._evaluate(where)
         if self.gpus is not None and gpus is not None:
             self.gpus[where] = gpus
-        self.score[where] = self._score(where)
+        self.score[where] = self._strategy.scores(self, where)
         self.by_leaf.refresh(where)
 
     def gpu_rows(self, node: int, count: int) -> tuple[int, ...]:
@@ -88,11 +88,51 @@ class Room:
         if not count:
             return (0,) * rows
         taken = [0] * rows
-        for row in range(rows) if self._row == -1 else (self._row,):
+        for row in self._rows_on(node):
             taken[row] = min(count, max(0, int(self.free.gpus[row, node])))
             count -= taken[row]
         assert not count, "the node has fewer GPUs than its room says"
         return tuple(taken)
+
+    def part_of_gpu(self, node: int, milli: int) -> tuple[int, tuple[int, ...]]:
+        """Which GPU of that node a share comes from, -1 for one that is free as a whole; and its type, as
+        `gpu_rows` has it for one GPU."""
+        where = np.array([node], dtype=np.int64)
+        parts = self.parts_left(where)[0]
+        gpu = self._strategy.gpu(self, node, parts, milli)
+        if gpu is None:
+            # The tightest fit.
+            fitting = np.flatnonzero(parts >= milli)
+            gpu = int(fitting[parts[fitting].argmin()]) if len(fitting) else -1
+        if gpu < 0:
+            return -1, self.gpu_rows(node, 1)
+        row = int(self.inventory.gpu_row[node, gpu])
+        return gpu, tuple(int(other == row) for other in range(len(self.inventory.type_bits)))
+
+    def parts_left(self, where: Where) -> Indexes:
+        """Thousandths that are left of the GPUs in shared use now, by node and GPU: what is there at all the
+        times that count. 0 for GPUs that are not in shared use or of another type."""
+        shared = self.counts[0].shared[where]
+        rows = self.inventory.gpu_row[where]
+        left: Indexes = np.where(shared > 0, WHOLE - shared, 0)
+        if not left.any():
+            return left
+        for later in self.counts[1:]:
+            then = later.shared[where]
+            # By then its users may have left it; then it is one of those free as a whole.
+            whole = np.take_along_axis(later.gpus[:, where].T, np.maximum(rows, 0), axis=1) > 0
+            left = np.minimum(left, np.where(then > 0, WHOLE - then, np.where(whole, WHOLE, 0)))
+        if self._row >= 0:
+            left = np.where(rows == self._row, left, 0)
+        elif self._rows is not None:
+            fits = np.take_along_axis(self._rows[:, where].T, np.maximum(rows, 0), axis=1)
+            left = np.where(fits, left, 0)
+        return left if self._row != -2 else np.zeros_like(left)
+
+    def _rows_on(self, node: int) -> Sequence[int]:
+        if self._rows is not None:
+            return [int(row) for row in np.flatnonzero(self._rows[:, node])]
+        return range(len(self.inventory.type_bits)) if self._row == -1 else (self._row,)
 
     def _evaluate(self, where: Where) -> tuple[Indexes, Indexes | None]:
         request = self.request
@@ -114,6 +154,8 @@ class Room:
         gpus: Indexes | None = None
         if wants_gpus(request):
             tasks, fits, gpus = self._evaluate_gpus(where, tasks, fits, memory)
+        if request.gpu_share_milli:
+            tasks = np.minimum(tasks, self._tasks_on_a_gpu(where))
         if request.exclusive:
             fits = fits & self._is_empty(where)
         return np.where(fits, tasks, 0), gpus if request.gpus_total else None
@@ -122,7 +164,7 @@ class Room:
         self, where: Where, tasks: Indexes, fits: Mask, memory: Indexes
     ) -> tuple[Indexes, Mask, Indexes]:
         request = self.request
-        gpus = self._free_gpus(where)
+        gpus = self.whole_gpus(where)
         if request.memory_per_gpu_mib:
             gpus = np.minimum(gpus, memory // request.memory_per_gpu_mib)
         if request.gpus_per_task:
@@ -130,8 +172,21 @@ class Room:
         least = max(request.gpus_per_node, 1 if request.gpus_total else 0)
         return tasks, fits & (gpus >= least), np.minimum(gpus, request.gpus_total)
 
-    def _free_gpus(self, where: Where) -> Indexes:
+    def _tasks_on_a_gpu(self, where: Where) -> Indexes:
+        """All tasks of a node share one GPU."""
+        most = np.where(self.whole_gpus(where) > 0, WHOLE, 0)
+        parts = self.parts_left(where)
+        if parts.shape[1]:
+            most = np.maximum(most, parts.max(axis=1))
+        one = share_on_node(self.request, 1)
+        tasks: Indexes = most // one
+        return np.where(tasks > 0, self.bounds.tasks_on_one, 0) if self.request.gpu_share_of_node else tasks
+
+    def whole_gpus(self, where: Where) -> Indexes:
+        """GPUs of a type that will do, free as a whole."""
         gpus = self.free.gpus[:, where]
+        if self._rows is not None:
+            return np.asarray((np.maximum(gpus, 0) * self._rows[:, where]).sum(axis=0))
         if self._row >= 0:
             row: Indexes = gpus[self._row]
             return row
@@ -149,19 +204,6 @@ class Room:
             empty = empty & (self.free.gpus[:, where] == total.gpus[:, where]).all(axis=0)
         return empty
 
-    def _score(self, where: Where) -> Indexes:
-        inventory, now = self.inventory, self._counts[0]
-        cpus = np.minimum(now.cpus[where], _CPUS_MOST)
-        score: Indexes = (inventory.weight[where] << _WEIGHT_BIT) + (
-            _CPUS_MOST - cpus if self._spread else cpus
-        )
-        if len(inventory.type_bits):
-            gpus = np.minimum(now.gpus[:, where].sum(axis=0), _GPUS_MOST)
-            score += (_GPUS_MOST - gpus if self._spread else gpus) << _GPUS_BIT
-            if not wants_gpus(self.request):
-                score += inventory.has_gpus[where].astype(np.int64) << _GPU_NODE_BIT
-        return score
-
 
 def _least(counts: Sequence[Counts]) -> Counts:
     least = counts[0].copy()
@@ -173,4 +215,4 @@ def _least(counts: Sequence[Counts]) -> Counts:
 
 
 def _at(counts: Counts, where: Indexes) -> Counts:
-    return Counts(counts.cpus[where], counts.memory_mib[where], counts.gpus[:, where])
+    return Counts(counts.cpus[where], counts.memory_mib[where], counts.gpus[:, where], counts.shared[where])

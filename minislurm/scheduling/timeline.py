@@ -10,7 +10,7 @@ import numpy as np
 from minislurm.domain.ids import JobId
 from minislurm.scheduling.domains import Indexes
 from minislurm.scheduling.model import RunningJob
-from minislurm.scheduling.nodes import Counts, Inventory, Share
+from minislurm.scheduling.nodes import Counts, Inventory, PartialShares, Share
 
 #: Allocations read between two yields: about a millisecond.
 _CHUNK = 500
@@ -89,7 +89,14 @@ class SortedShares:
         self.nodes: Indexes = columns[:, 0]
         self.cpus: Indexes = columns[:, 2]
         self.memory_mib: Indexes = columns[:, 3]
+        #: At most: a share counts as a whole GPU. What it truly gives back depends on who else is on it.
         self.gpus: Indexes = gpus[order]
+        self._whole = self.gpus
+        parts = [i for i in order.tolist() if shares[i].gpu >= 0]
+        self._partial = PartialShares([ends[i] for i in parts], [shares[i] for i in parts])
+        if parts:
+            is_part = np.array([share.gpu >= 0 for share in shares], dtype=np.bool_)[order]
+            self._whole = np.where(is_part[:, None], 0, self.gpus)
 
     def released_by(self, time: float, free: Counts) -> Counts:
         """What is free then, if nothing else starts."""
@@ -98,5 +105,6 @@ class SortedShares:
         np.add.at(then.cpus, nodes, self.cpus[:count])
         np.add.at(then.memory_mib, nodes, self.memory_mib[:count])
         for row in range(len(then.gpus)):
-            np.add.at(then.gpus[row], nodes, self.gpus[:count, row])
+            np.add.at(then.gpus[row], nodes, self._whole[:count, row])
+        self._partial.release_by(time, then)
         return then

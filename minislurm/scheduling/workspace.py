@@ -152,7 +152,7 @@ class Workspace:
             if not _is_same_node(nodes[i], before[i]):
                 return False
             self.table.update(i, nodes[i])
-        self.table.changes.clear()
+        self.table.begin()
         return True
 
 
@@ -168,6 +168,8 @@ def _is_same_node(new: NodeAvailability, old: NodeAvailability) -> bool:
         and (new.cpus, new.memory_mib, new.gpus, new.weight)
         == (old.cpus, old.memory_mib, old.gpus, old.weight)
         and new.gpus_by_type == old.gpus_by_type
+        and new.gpu_attributes == old.gpu_attributes
+        and new.gpu_links == old.gpu_links
         and new.features == old.features
     )
 

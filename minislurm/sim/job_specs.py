@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from minislurm.domain.configuration import Configuration
-from minislurm.domain.configuration_values import field_names
 from minislurm.domain.job import JobSpec
 from minislurm.domain.resources import ResourceRequest
-from minislurm.sim.trace import TraceError, TraceJob
+from minislurm.sim.trace import TraceJob
 
 #: The limit of a job whose exact run time is nothing: 0 would stand for "no limit".
 _SHORTEST_S = 1.0
@@ -52,14 +49,12 @@ class SpecMaker:
         )
 
     def request(self, job: TraceJob) -> ResourceRequest:
-        """Raises TraceError for what this version's scheduler does not know."""
         gpus, cpus = job.gpus, job.cpus
         if job.processors and self.on_gpus:
             gpus = job.processors
         elif job.processors:
             cpus = job.processors
         nodes = job.nodes or max(self._fewest(gpus, self._gpus), self._fewest(cpus, self._cpus), 1)
-        share = _share_of_gpu(job)
         if nodes == 1:
             # One task of everything: the cheapest to place.
             return ResourceRequest(
@@ -67,7 +62,7 @@ class SpecMaker:
                 gpus_per_task=gpus,
                 gpu_type=job.gpu_type,
                 memory_per_node_mib=job.memory_mib,
-                **share,
+                gpu_share_milli=job.gpu_share_milli,
             )
         tasks = gpus or cpus
         return ResourceRequest(
@@ -84,11 +79,3 @@ class SpecMaker:
         """Nodes that hold so much, but no more than there are: what is too much for all is refused for what
         it is, not for its nodes."""
         return min(-(-units // max(1, most)), self._nodes)
-
-
-def _share_of_gpu(job: TraceJob) -> dict[str, Any]:
-    if not job.gpu_share_milli:
-        return {}
-    if "gpu_share_milli" not in field_names(ResourceRequest):
-        raise TraceError(f"job {job.name}: shares of a GPU are not built yet")
-    return {"gpu_share_milli": job.gpu_share_milli}

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -172,8 +171,6 @@ def _fill(options: argparse.Namespace) -> None:
     kind, _, nodes = options.cluster.partition(":")
     if kind != "openb":
         raise UsageError("--fill: needs --cluster openb:NODES.csv and openb's pod list as the trace")
-    if importlib.util.find_spec("minislurm.scheduling.strategies") is None:
-        raise UsageError("--fill: shares of a GPU are not built yet")
     from minislurm.sim import openb, packing
 
     configuration = openb.cluster(Path(nodes), cpu_parts=openb.WHOLE)

@@ -23,6 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
+from minislurm.controller import collector
 from minislurm.domain.configuration import DomainSpec, Partition, SchedulerSection
 from minislurm.domain.ids import Bitmap, JobId, NodeName
 from minislurm.domain.resources import NodeAllocation, ResourceRequest
@@ -36,6 +37,7 @@ from minislurm.scheduling.model import (
     RunningJob,
     Snapshot,
 )
+from minislurm.scheduling.workspace import Workspace
 
 CPUS, GPUS, MEMORY_MIB = 64, 8, 1024 * 1024
 ALL_CPUS, ALL_GPUS = Bitmap((1 << CPUS) - 1), Bitmap((1 << GPUS) - 1)
@@ -70,6 +72,11 @@ class Figure:
         sign, limit = self.target.split()
         return self.value <= float(limit) if sign == "<=" else self.value >= float(limit)
 
+    @property
+    def line(self) -> str:
+        met = {True: "met", False: "MISSED", None: ""}[self.is_met]
+        return f"{self.what:60}  {self.value:10.2f} {self.unit:5}  {self.target:8} {met}".rstrip()
+
 
 @dataclass(frozen=True)
 class Timed:
@@ -84,8 +91,8 @@ class Timed:
 clock = time.perf_counter
 
 
-def timed(snapshot: Snapshot) -> Timed:
-    passing = steps(snapshot)
+def timed(snapshot: Snapshot, workspace: Workspace | None = None) -> Timed:
+    passing = steps(snapshot, workspace)
     start = before = clock()
     longest = 0.0
     while True:
@@ -261,12 +268,29 @@ def measure_pass(scale: Scale, classes: int) -> Iterator[Figure]:
     requests = pending_requests(classes, draw)
     jobs = queued(requests, scale.pending // classes, partition, draw)
     snapshot = Snapshot(NOW, nodes, running, jobs, a_topology(scale), SchedulerSection())
-    passes = [timed(snapshot) for _ in range(scale.repeat)]
-    best = min(passes, key=lambda one: one.seconds)
+    workspace = Workspace()
+    collector.settle()
+    first = timed(snapshot, workspace)
     name = f"pass over {scale.pending} pending jobs in {classes} classes"
-    yield Figure(name, "s", best.seconds, "<= 0.5" if classes < scale.pending else "<= 5")
+    yield Figure(name, "s", first.seconds, "<= 0.5" if classes < scale.pending else "<= 5")
+    yield Figure("  longest time without a yield", "ms", 1000 * first.longest_s, "<= 20")
+    yield Figure("  jobs that it starts", "jobs", len(first.plan.placements))
+    later = []
+    for _ in range(scale.repeat):
+        snapshot = one_has_ended(snapshot)
+        later.append(timed(snapshot, workspace))
+    best = min(later, key=lambda one: one.seconds)
+    yield Figure("  the next one, after the end of a run", "s", best.seconds)
     yield Figure("  longest time without a yield", "ms", 1000 * best.longest_s, "<= 20")
-    yield Figure("  jobs that it starts", "jobs", len(best.plan.placements))
+
+
+def one_has_ended(snapshot: Snapshot) -> Snapshot:
+    """The same cluster (nobody has carried out the plan), but for the first of the runs."""
+    ended, *running = snapshot.running
+    freed = {part.node for part in ended.allocation}
+    idle = {node.name: node for node in idle_nodes(Scale()) if node.name in freed}
+    nodes = [idle.get(node.name, node) for node in snapshot.nodes]
+    return replace(snapshot, nodes=nodes, running=running)
 
 
 def measure_gangs(scale: Scale) -> Iterator[Figure]:
@@ -343,11 +367,7 @@ def main() -> int:
     for name in arguments.benchmarks or list(BENCHMARKS):
         for figure in BENCHMARKS[name](scale):
             figures.append(figure)
-            met = {True: "met", False: "MISSED", None: ""}[figure.is_met]
-            print(
-                f"{figure.what:60}  {figure.value:10.2f} {figure.unit:5}  {figure.target:8} {met}".rstrip(),
-                flush=True,
-            )
+            print(figure.line, flush=True)
     if arguments.json:
         rows = [
             {"what": f.what.strip(), "unit": f.unit, "value": f.value, "target": f.target, "met": f.is_met}

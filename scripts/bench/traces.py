@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import importlib.util
 import sys
 import time
 from collections.abc import Iterator
@@ -74,7 +73,12 @@ def openb_fill(folder: Path, seeds: int) -> Iterator[Row]:
 
     pods = openb.read(folder / _PODS, cpu_parts=openb.WHOLE).jobs
     cluster = openb.cluster(folder / _NODES, cpu_parts=openb.WHOLE)
-    for placement, published, tolerance in (("best-fit", 93.08, 0.3), ("fgd", 95.39, 0.39)):
+    # The last is ours: to be better than FGD.
+    for placement, published, tolerance in (
+        ("best-fit", 93.08, 0.3),
+        ("fgd", 95.39, 0.39),
+        ("fgd-balanced", 95.39, 0.0),
+    ):
         configuration = policy.with_placement(cluster, placement)
         begun = time.process_time()
         reached = fmean(fill(configuration, pods, seed, 1.3).at_end for seed in range(seeds))
@@ -108,8 +112,6 @@ def _rows(arguments: argparse.Namespace) -> Iterator[Row]:
             print(f"{name}: left out, {arguments.folder / absent[0]} is not there", file=sys.stderr)
         elif name == "kth":
             yield from kth(arguments.folder)
-        elif importlib.util.find_spec("minislurm.scheduling.strategies") is None:
-            print("openb: left out, shares of a GPU are not built yet", file=sys.stderr)
         else:
             yield from openb_fill(arguments.folder, arguments.seeds)
 

@@ -34,6 +34,7 @@ controller_port = {port}
 state_dir = "{folder}/state"
 [node]
 spool_dir = "{folder}/spool/{{node}}"
+{node}
 [timers]
 heartbeat_interval_s = 0.5
 node_suspect_s = 1.5
@@ -76,6 +77,7 @@ class Daemons:
         timers: str = "",
         client_grace_s: float = 1.0,
         journal: str = "",
+        node: str = "",
         folder: Path | None = None,
         extra: str = "",
     ) -> None:
@@ -95,6 +97,7 @@ class Daemons:
                 timers=timers,
                 client_grace_s=client_grace_s,
                 journal=journal,
+                node=node,
             )
             + extra
         )
@@ -242,6 +245,20 @@ class Daemons:
     def wait_state(self, job_id: int, *states: str, timeout: float = 30) -> None:
         self.wait(lambda: self.state(job_id) in states, f"job {job_id} {'/'.join(states)}", timeout)
 
+    def processes_with(self, text: str) -> list[int]:
+        """Pids of processes of this cluster's runs whose environment holds `text`."""
+        wanted = {text.encode(), f"MINISLURM_CONF={self.path}".encode()}
+        found: list[int] = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    data = (entry / "environ").read_bytes()
+                except OSError:
+                    continue
+                if wanted <= set(data.split(b"\0")):
+                    found.append(int(entry.name))
+        return found
+
     def report(self) -> str:
         """The queue and the ends of the logs, for a failure's message."""
         queue = self.run("squeue", "-t", "all", timeout=20)
@@ -258,20 +275,6 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def processes_with(text: str) -> list[int]:
-    """Pids of processes whose environment holds `text` (what a run's processes carry)."""
-    found: list[int] = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                data = (entry / "environ").read_bytes()
-            except OSError:
-                continue
-            if text.encode() in data.split(b"\0"):
-                found.append(int(entry.name))
-    return found
 
 
 def run_all(daemons: Daemons, words: Sequence[Sequence[str]]) -> list[str]:

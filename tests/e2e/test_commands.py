@@ -262,18 +262,21 @@ def test_environment_of_a_batch_script(cluster: Daemons) -> None:
 
 
 def test_array_with_a_limit(cluster: Daemons) -> None:
+    gate = "until [ -e gate ]; do sleep 0.05; done"
     job = cluster.sbatch(
-        "--array=0-9%2", "-o", "%A_%a.out", "--wrap", "echo $SLURM_ARRAY_TASK_ID; sleep 0.05"
+        "--array=0-9%2", "-o", "%A_%a.out", "--wrap", f"echo $SLURM_ARRAY_TASK_ID; {gate}; sleep 0.05"
     )
-    seen: set[int] = set()
+    seen: set[int] = {0}
 
-    def running_at_most_two() -> bool:
+    def has_ended() -> bool:
         states = [j.state.value for j in cluster.jobs(ended=False) if j.array_task_id is not None]
         seen.add(sum(state in ("RUNNING", "CONFIGURING", "COMPLETING") for state in states))
         return not cluster.jobs(ended=False)
 
-    cluster.wait(running_at_most_two, "the array ends")
-    assert max(seen) <= 2
+    cluster.wait(lambda: has_ended() or max(seen) >= 2, "as many run as may")
+    (cluster.work / "gate").touch()
+    cluster.wait(has_ended, "the array ends")
+    assert max(seen) == 2
     assert [cluster.read(f"{job}_{i}.out") for i in range(10)] == [f"{i}\n" for i in range(10)]
 
 
@@ -308,18 +311,21 @@ def test_dependencies(cluster: Daemons) -> None:
 
 def test_wait_returns_the_jobs_exit_code(cluster: Daemons) -> None:
     assert cluster.run("sbatch", "-W", "--wrap", "exit 5").returncode == 5
-    assert cluster.run("sbatch", "-W", "--array=0-2", "--wrap", "exit $SLURM_ARRAY_TASK_ID").returncode == 2
+    # The task that ends last has the highest code, and not the array's own id.
+    last = "[ $SLURM_ARRAY_TASK_ID = 0 ] && { sleep 0.5; exit 7; }; exit $SLURM_ARRAY_TASK_ID"
+    assert cluster.run("sbatch", "-W", "--array=0-2", "--wrap", last).returncode == 7
     assert cluster.run("sbatch", "-W", "--wrap", "kill -9 $$").returncode == 1
 
 
 def test_test_only_says_when_and_keeps_nothing(cluster: Daemons) -> None:
+    before = {job.id for job in cluster.jobs()}
     done = cluster.run("sbatch", "--test-only", "-N2", "--wrap", "true")
     assert done.returncode == 0
     assert re.fullmatch(
         r"sbatch: Job \d+ to start at \S+ using 2 processors on nodes n\[1-2\] in partition batch\n",
         done.stderr,
     )
-    assert not cluster.jobs(ended=False)
+    assert {job.id for job in cluster.jobs()} <= before
 
 
 def test_signal_before_the_limit_to_the_batch_shell(cluster: Daemons) -> None:
@@ -327,6 +333,8 @@ def test_signal_before_the_limit_to_the_batch_shell(cluster: Daemons) -> None:
     job = cluster.sbatch("--signal=B:USR1@8", "-t", "0:10", "-o", "out", script)
     cluster.wait_state(job, "COMPLETED")
     assert cluster.read("out") == "caught\n"
+    record = cluster.job(job)
+    assert record.end_time - record.start_time > 1.9, "8 s before the 10 s are over, not at once"
 
 
 def test_signals_by_scancel(cluster: Daemons) -> None:
@@ -347,7 +355,9 @@ def test_signals_by_scancel(cluster: Daemons) -> None:
     assert cluster.state(job) == "RUNNING"
     (cluster.work / "gate").touch()
     cluster.wait_state(job, "COMPLETED")
-    assert {"shell", "task"} <= set(cluster.read("out").split("\n"))
+    # Each had one of the two signals.
+    lines = cluster.read("out").split("\n")
+    assert (lines.count("shell"), lines.count("task")) == (1, 1)
 
 
 def test_requeue_from_inside(cluster: Daemons) -> None:
@@ -391,13 +401,13 @@ def test_cancel_gives_the_tasks_of_a_step_their_time(cluster: Daemons) -> None:
 
 
 def test_gangs_are_whole_and_on_the_fewest_racks(cluster: Daemons) -> None:
-    pair = cluster.sbatch("-N2", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 30")
+    # n1 and n3 would be the first two that are free.
+    single = cluster.sbatch("-w", "n2", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 300")
+    cluster.wait_state(single, "RUNNING")
+    pair = cluster.sbatch("-N2", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 300")
     cluster.wait_state(pair, "RUNNING")
-    other = cluster.sbatch("-N2", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 30")
-    cluster.wait_state(other, "RUNNING")
-    racks = [{part.node for part in cluster.job(job).allocation} for job in (pair, other)]
-    assert sorted(sorted(rack) for rack in racks) == [["n1", "n2"], ["n3", "n4"]]
-    waiting = cluster.sbatch("-N3", "--wrap", "true")
+    assert sorted(part.node for part in cluster.job(pair).allocation) == ["n3", "n4"]
+    waiting = cluster.sbatch("-N2", "--wrap", "true")
     cluster.wait(lambda: cluster.reason(waiting) == "Resources", "it says why it waits")
     assert not cluster.job(waiting).allocation
 
@@ -487,3 +497,22 @@ def test_scontrol_hostnames(cluster: Daemons) -> None:
     assert cluster.command("scontrol", "show", "hostlist", "n1,n2,n3,n7") == "n[1-3,7]\n"
     assert re.fullmatch(r"Slurmctld\(primary\) at \S+ is UP\n", cluster.command("scontrol", "ping"))
     assert re.search(r"^MinJobAge +=", cluster.command("scontrol", "show", "config"), re.M)
+
+
+def test_jobs_share_a_gpu(cluster: Daemons) -> None:
+    script = cluster.script("srun sh -c 'echo $CUDA_VISIBLE_DEVICES $MINISLURM_GPU_SHARE'; sleep 30\n")
+    jobs = [
+        cluster.sbatch(f"--gpus={part}", "-w", "n2", "-o", f"out{part}", script) for part in ("0.6", "0.4")
+    ]
+    other = cluster.sbatch("--gpus-per-node=1", "-w", "n2", "-o", "whole", script)
+    for job in (*jobs, other):
+        cluster.wait_state(job, "RUNNING")
+    cluster.wait(lambda: all(cluster.read(f) for f in ("out0.6", "out0.4", "whole")), "they have started")
+    assert (cluster.read("out0.6"), cluster.read("out0.4")) == ("0 0.6\n", "0 0.4\n")
+    assert cluster.read("whole") == "1\n"
+    text = cluster.command("scontrol", "-d", "show", "node", "n2")
+    assert "GresUsed=gpu:2(IDX:0-1),share:1(IDX:0)" in text
+    assert re.search(r"AllocTRES=cpu=3,\S*gres/gpu=2\n", text)
+    text = cluster.command("scontrol", "-d", "show", "job", str(jobs[0]))
+    assert "GRES=gpu:0.6(IDX:0)" in text
+    assert "gres/gpu=0.6" in text

@@ -6,15 +6,17 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from minislurm.domain.errors import Refusal, RefusalCode
-from minislurm.domain.views import Submission
+from minislurm.domain.ids import JobId
+from minislurm.domain.views import JobTarget, Submission
 from tests.builders import a_spec
-from tests.e2e.daemons import Daemons, processes_with
+from tests.e2e.daemons import Daemons
 
 pytestmark = pytest.mark.e2e
 
@@ -25,6 +27,23 @@ GATE = "until [ -e gate ]; do sleep 0.05; done"
 
 def open_gate(daemons: Daemons) -> None:
     (daemons.work / "gate").touch()
+
+
+def parents_of(pids: Collection[int]) -> set[int]:
+    """Parents that are none of them: the shepherds, where these are a run's processes."""
+    stats = [Path(f"/proc/{pid}/stat").read_text() for pid in pids]
+    return {int(stat.rpartition(")")[2].split()[1]) for stat in stats} - set(pids)
+
+
+@contextmanager
+def stopped(pids: Collection[int]) -> Iterator[None]:
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
 
 
 @pytest.fixture
@@ -153,51 +172,71 @@ def test_killed_by_signal_while_the_daemon_was_away(daemons: Daemons) -> None:
 
 def test_lost_node_requeues_its_jobs_elsewhere() -> None:
     with Daemons(nodes=2, cpus=4, node_timeout_s=2.5) as daemons:
-        moved = daemons.sbatch("-w", "n1", "-o", "moved", "--wrap", "sleep 60")
+        daemons.command("scontrol", "update", "NodeName=n2", "State=DRAIN", "Reason=all go to n1")
+        moved = daemons.sbatch("-o", "moved", "--wrap", "sleep 60")
+        pinned = daemons.sbatch("-w", "n1", "-o", "pinned", "--wrap", "sleep 60")
         stays = daemons.sbatch("-w", "n1", "--no-requeue", "-o", "stays", "--wrap", "sleep 60")
-        for job in (moved, stays):
+        for job in (moved, pinned, stays):
             daemons.wait_state(job, "RUNNING")
+        daemons.command("scontrol", "update", "NodeName=n2", "State=RESUME")
         daemons.kill("n1")
         daemons.wait_state(stays, "NODE_FAIL")
-        daemons.wait_state(moved, "PENDING")
-        assert daemons.job(moved).requeues == {"node_fail": 1}
+        daemons.wait_state(pinned, "PENDING")
+        assert daemons.job(pinned).requeues == {"node_fail": 1}
         assert next(v.state for v in daemons.nodes() if v.node.name == "n1") == "DOWN*"
+        daemons.wait(lambda: (daemons.job(moved).run, daemons.state(moved)) == (2, "RUNNING"), "it moves")
+        assert [part.node for part in daemons.job(moved).allocation] == ["n2"]
         # It comes back with the old runs: they are ended before it is offered new work.
-        daemons.start("n1")
-        daemons.wait_state(moved, "RUNNING")
-        assert daemons.job(moved).run == 2
-        assert not processes_with(f"MINISLURM_RUN={moved}.1")
-        assert not processes_with(f"MINISLURM_RUN={stays}.1")
+        shepherds = parents_of(daemons.processes_with(f"MINISLURM_RUN={pinned}.1"))
+        assert shepherds
+        with stopped(shepherds):
+            daemons.start("n1")
+            daemons.wait(lambda: all(v.node.responding for v in daemons.nodes()), "the node is back")
+            later = daemons.sbatch("-w", "n2", "-o", "later", "--wrap", "true")
+            daemons.wait_state(later, "COMPLETED")
+            assert daemons.state(pinned) == "PENDING"
+        daemons.wait_state(pinned, "RUNNING")
+        assert daemons.job(pinned).run == 2
+        assert not daemons.processes_with(f"MINISLURM_RUN={pinned}.1")
+        assert not daemons.processes_with(f"MINISLURM_RUN={moved}.1")
+        assert not daemons.processes_with(f"MINISLURM_RUN={stays}.1")
 
 
 def test_node_that_dies_in_prepare_the_gang_starts_elsewhere() -> None:
     """One node hangs at PREPARE, and is then gone: the gang starts nowhere, and then on others."""
     with Daemons(nodes=3, cpus=4) as daemons:
-        os.kill(daemons.processes["n1"].pid, signal.SIGSTOP)
-        gang = daemons.sbatch("-N2", "--exclusive", "-o", "out", "--wrap", "echo $SLURM_JOB_NODELIST")
+        script = "echo $SLURM_JOB_NODELIST >> started"
+        gang = daemons.sbatch("--hold", "-N2", "--exclusive", "-o", "/dev/null", "--wrap", script)
+        os.kill(daemons.processes["n2"].pid, signal.SIGSTOP)
+        # Not by a command, which may take so long that the node is known to be silent.
+        daemons.client.release([JobTarget(JobId(gang))])
         daemons.wait_state(gang, "CONFIGURING")
-        assert "n1" in [str(part.node) for part in daemons.job(gang).allocation]
+        assert [str(part.node) for part in daemons.job(gang).allocation] == ["n1", "n2"]
         daemons.wait(lambda: daemons.job(gang).requeues.get("launch_failure"), "the launch is given up")
-        daemons.kill("n1")
+        daemons.kill("n2")
         daemons.wait_state(gang, "COMPLETED")
-        assert daemons.read("out") == "n[2-3]\n"
+        assert daemons.read("started") == "n[1,3]\n"
         assert daemons.job(gang).restarts == 0
 
 
-def test_nothing_a_job_forks_survives_it(daemons: Daemons) -> None:
-    script = daemons.script(
-        "setsid sh -c 'trap \"\" TERM HUP; (sleep 300 & sleep 300) & sleep 300' </dev/null &>/dev/null &\n"
-        "nohup sleep 300 >/dev/null 2>&1 &\n"
-        "echo started\n"
-    )
-    job = daemons.sbatch("-o", "out", script)
-    daemons.wait_state(job, "COMPLETED")
-    assert not processes_with(f"SLURM_JOB_ID={job}")
-    stubborn = daemons.sbatch("-o", "out2", "--wrap", "trap '' TERM; setsid sleep 300 & sleep 300")
-    daemons.wait_state(stubborn, "RUNNING")
-    daemons.command("scancel", str(stubborn))
-    daemons.wait_state(stubborn, "CANCELLED")
-    assert not processes_with(f"SLURM_JOB_ID={stubborn}")
+@pytest.mark.parametrize("tracking", ["auto", "process"])
+def test_nothing_a_job_forks_survives_it(tracking: str) -> None:
+    with Daemons(nodes=1, cpus=4, node=f'tracking = "{tracking}"') as daemons:
+        script = daemons.script(
+            "setsid sh -c 'trap \"\" TERM HUP; (sleep 300 & sleep 300) & sleep 300'"
+            " </dev/null &>/dev/null &\n"
+            "nohup sleep 300 >/dev/null 2>&1 &\n"
+            "echo started\n"
+        )
+        job = daemons.sbatch("-o", "out", script)
+        daemons.wait_state(job, "COMPLETED")
+        assert not daemons.processes_with(f"SLURM_JOB_ID={job}")
+        stubborn = daemons.sbatch("-o", "out2", "--wrap", "trap '' TERM; setsid sleep 300 & sleep 300")
+        daemons.wait_state(stubborn, "RUNNING")
+        daemons.wait(lambda: daemons.processes_with(f"SLURM_JOB_ID={stubborn}"), "the script has begun")
+        daemons.command("scancel", str(stubborn))
+        daemons.wait_state(stubborn, "CANCELLED")
+        assert not daemons.processes_with(f"SLURM_JOB_ID={stubborn}")
 
 
 def test_time_limit_ends_with_term_then_kill(daemons: Daemons) -> None:
@@ -226,6 +265,8 @@ def test_commands_say_at_once_that_the_controller_is_away(daemons: Daemons) -> N
         done = daemons.run(*words)
         assert done.returncode == 1, words
         assert time.monotonic() - started < 3.5, words
+        said = "is DOWN" if words[0] == "scontrol" else "Unable to contact slurm controller (connect failure)"
+        assert said in done.stdout + done.stderr, words
         assert "Traceback" not in done.stderr
 
 

@@ -245,7 +245,7 @@ def test_a_daemon_that_cannot_start_shows_its_log(shell: Shell) -> None:
     shell("down")
     path = shell.folder / "minislurm.toml"
     path.write_text(path.read_text().replace('backfill = "easy"', 'backfill = "hard"'))
-    assert 'backfill = "hard": must be "easy" or "off"' in shell("up", code=1)
+    assert 'backfill = "hard": must be "easy", "conservative" or "off"' in shell("up", code=1)
     path.write_text(path.read_text().replace('backfill = "hard"', 'backfill = "easy"'))
     spool = shell.folder / "spool" / "n1"
     shutil.rmtree(spool)

@@ -17,7 +17,7 @@ import pytest
 from minislurm.domain.configuration_file import load
 from minislurm.domain.errors import AccessDenied, MinislurmError
 from minislurm.domain.ids import JobId
-from minislurm.domain.views import JobQuery, JobTarget, Submission
+from minislurm.domain.views import JobChanges, JobQuery, JobTarget, StepRequest, Submission
 from minislurm.rpc import auth
 from minislurm.rpc.client import ControllerClient
 from tests.builders import a_spec
@@ -37,7 +37,7 @@ import json, os, sys
 sys.path.insert(0, {root!r})
 from minislurm.domain import configuration_file, hostlist
 from minislurm.domain.errors import MinislurmError, Refusal
-from minislurm.domain.views import JobQuery, JobTarget, Submission
+from minislurm.domain.views import JobChanges, JobQuery, JobTarget, StepRequest, Submission
 from minislurm.rpc import agent, auth, client as rpc_client
 from minislurm.rpc.gen import controller_pb2
 from tests.builders import a_spec
@@ -109,6 +109,11 @@ def is_final(folder: Path, job_id: int) -> bool:
         return client.list_jobs(JobQuery((JobId(job_id),), include_ended=True))[0].job.state.is_final
 
 
+def job_ids(folder: Path) -> set[int]:
+    with ControllerClient(load(str(folder / "c" / "minislurm.toml"))) as client:
+        return {view.job.id for view in client.list_jobs(JobQuery(include_ended=True))}
+
+
 def output_of(folder: Path, job_id: object) -> str:
     assert isinstance(job_id, int), job_id
     until(lambda: is_final(folder, job_id))
@@ -124,30 +129,39 @@ def test_a_job_runs_as_its_user(folder: Path) -> None:
 
 def test_nobody_cannot_submit_as_root(folder: Path) -> None:
     submission = a_submission(folder, "#!/bin/sh\nid -u\n", user_id=0, group_id=0, user_name="root")
+    before = job_ids(folder)
     assert as_nobody(folder, f"lambda c: c.submit({submission})") == ["Refusal", "Access/permission denied"]
+    assert job_ids(folder) <= before, "there is no such job either"
 
 
 def test_nobody_cannot_have_roots_groups(folder: Path) -> None:
     submission = a_submission(folder, "#!/bin/sh\nid -u; id -G\n", group_id=0, user_name="root")
     job_id = as_nobody(folder, f"lambda c: c.submit({submission})")
-    if isinstance(job_id, int):
-        assert "0" not in output_of(folder, job_id).split()
+    assert output_of(folder, job_id).split() == [str(NOBODY)] * 2
 
 
 def test_nobody_cannot_have_roots_groups_through_a_stream(folder: Path) -> None:
     submission = a_submission(folder, "#!/bin/sh\nid -u; id -G\n", group_id=0, user_name="root")
     job_id = as_nobody(folder, f"lambda c: next(iter(c.submit_many([{submission}])))")
-    if isinstance(job_id, int):
-        assert "0" not in output_of(folder, job_id).split()
+    assert output_of(folder, job_id).split() == [str(NOBODY)] * 2
 
 
 def test_nobody_cannot_touch_roots_job(folder: Path) -> None:
     spec = a_spec(user_id=0, user_name="root", std_out="/dev/null", work_dir="/")
     with ControllerClient(load(str(folder / "c" / "minislurm.toml"))) as client:
         job_id = client.submit(Submission(spec, script=b"#!/bin/sh\nsleep 60\n", environment=(b"PATH=/bin",)))
-        for action in (f"c.cancel([JobTarget({job_id})])", f"c.hold([JobTarget({job_id})])"):
-            outcomes = as_nobody(folder, f"lambda c: [str(o.refusal and o.refusal.code) for o in {action}]")
-            assert outcomes == ["RefusalCode.ACCESS"]
+        actions = ("cancel(t)", "cancel(t, signal=10)", "hold(t)", "release(t)", "requeue(t)",
+                   "update_job(t, JobChanges(comment='x'))")  # fmt: skip
+        all_of_them = ", ".join(f"c.{action}" for action in actions)
+        outcomes = as_nobody(
+            folder,
+            f"lambda c, t=[JobTarget({job_id})]:"
+            f" [str(o.refusal and o.refusal.code) for done in ({all_of_them}) for o in done]",
+        )
+        assert dict(zip(actions, outcomes, strict=True)) == dict.fromkeys(actions, "RefusalCode.ACCESS")
+        for call in (f"create_step(StepRequest({job_id}))", f"end_allocation({job_id}, 0)"):
+            refused = as_nobody(folder, f"lambda c: c.{call}")
+            assert refused == ["Refusal", "Access/permission denied"], call
         assert not client.list_jobs(JobQuery((job_id,)))[0].job.state.is_final
         client.cancel([JobTarget(job_id)])
         until(lambda: is_final(folder, job_id))
@@ -157,6 +171,30 @@ def test_the_key_and_the_journal_are_roots_alone(folder: Path) -> None:
     configuration = load(str(folder / "c" / "minislurm.toml"))
     assert (folder / "c" / "state").stat().st_mode & 0o077 == 0
     assert Path(configuration.key_file).stat().st_mode & 0o077 == 0
+
+
+#: Every call that the controller answers to a command.
+CALLS: tuple[Callable[[ControllerClient], object], ...] = (
+    lambda c: c.ping(),
+    lambda c: c.list_jobs(JobQuery()),
+    lambda c: c.list_nodes(),
+    lambda c: c.list_partitions(),
+    lambda c: c.show_configuration(),
+    lambda c: c.submit(Submission(a_spec(user_id=0), script=b"#!/bin/sh\n")),
+    lambda c: next(c.submit_many([Submission(a_spec(user_id=0), script=b"#!/bin/sh\n")])),
+    lambda c: c.test_only(Submission(a_spec(user_id=0), script=b"#!/bin/sh\n")),
+    lambda c: c.cancel([JobTarget(JobId(1))]),
+    lambda c: c.hold([JobTarget(JobId(1))]),
+    lambda c: c.release([JobTarget(JobId(1))]),
+    lambda c: c.requeue([JobTarget(JobId(1))]),
+    lambda c: c.update_job([JobTarget(JobId(1))], JobChanges(comment="x")),
+    lambda c: c.update_node(["n1"], reason="x"),
+    lambda c: c.update_partition("batch", "UP"),
+    lambda c: next(c.watch_job(JobId(1))),
+    lambda c: next(c.hold_allocation(JobId(1))),
+    lambda c: c.end_allocation(JobId(1), 0),
+    lambda c: c.create_step(StepRequest(JobId(1))),
+)
 
 
 def test_without_a_credential_nothing_is_answered(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,18 +212,15 @@ def test_without_a_credential_nothing_is_answered(folder: Path, monkeypatch: pyt
     for what, token in wrong.items():
         monkeypatch.setattr(auth, "credential", lambda _, token=token: token)
         with ControllerClient(configuration) as client:
-            assert isinstance(outcome(client.ping), AccessDenied), what
-            assert isinstance(outcome(client.list_nodes), AccessDenied), what
-            assert isinstance(outcome(lambda client=client: client.list_jobs(JobQuery())), AccessDenied), what
-            submission = Submission(a_spec(user_id=0), script=b"#!/bin/sh\n")
-            assert isinstance(
-                outcome(lambda client=client, submission=submission: client.submit(submission)), AccessDenied
-            ), what
+            answered = [number for number, call in enumerate(CALLS) if is_answered(client, call)]
+            assert not answered, what
 
 
-def outcome(call: Callable[[], object]) -> object:
-    """What it returns or raises."""
+def is_answered(client: ControllerClient, call: Callable[[ControllerClient], object]) -> bool:
     try:
-        return call()
-    except MinislurmError as error:
-        return error
+        call(client)
+    except AccessDenied:
+        return False
+    except MinislurmError:
+        return True
+    return True

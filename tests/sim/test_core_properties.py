@@ -55,6 +55,7 @@ class History(RuleBasedStateMachine):
         tasks=st.integers(1, 6),
         cpus=st.integers(1, 4),
         gpus=st.integers(0, 2),
+        share=st.sampled_from([0, 0, 300, 500]),
         exclusive=st.booleans(),
         array=st.integers(0, 4),
         limit=st.sampled_from([None, 5.0, 60.0]),
@@ -67,6 +68,7 @@ class History(RuleBasedStateMachine):
         tasks: int,
         cpus: int,
         gpus: int,
+        share: int,
         exclusive: bool,
         array: int,
         limit: float | None,
@@ -76,6 +78,8 @@ class History(RuleBasedStateMachine):
         request = a_request(
             nodes, tasks=max(nodes, tasks), cpus_per_task=cpus, gpus_per_node=gpus, exclusive=exclusive
         )
+        if share:
+            request = replace(request, gpus_per_node=0, exclusive=False, gpu_share_milli=share)
         spec = a_spec(
             request=request,
             array_tasks=tuple(range(array)),

@@ -7,26 +7,32 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class GpuGroup(_message.Message):
-    __slots__ = ("count", "type")
+    __slots__ = ("count", "type", "memory_mib", "capability")
     COUNT_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
+    CAPABILITY_FIELD_NUMBER: _ClassVar[int]
     count: int
     type: str
-    def __init__(self, count: _Optional[int] = ..., type: _Optional[str] = ...) -> None: ...
+    memory_mib: int
+    capability: str
+    def __init__(self, count: _Optional[int] = ..., type: _Optional[str] = ..., memory_mib: _Optional[int] = ..., capability: _Optional[str] = ...) -> None: ...
 
 class NodeAllocation(_message.Message):
-    __slots__ = ("node", "cpus", "memory_mib", "gpus", "tasks")
+    __slots__ = ("node", "cpus", "memory_mib", "gpus", "tasks", "gpu_share_milli")
     NODE_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
+    GPU_SHARE_MILLI_FIELD_NUMBER: _ClassVar[int]
     node: str
     cpus: bytes
     memory_mib: int
     gpus: bytes
     tasks: int
-    def __init__(self, node: _Optional[str] = ..., cpus: _Optional[bytes] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[bytes] = ..., tasks: _Optional[int] = ...) -> None: ...
+    gpu_share_milli: int
+    def __init__(self, node: _Optional[str] = ..., cpus: _Optional[bytes] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[bytes] = ..., tasks: _Optional[int] = ..., gpu_share_milli: _Optional[int] = ...) -> None: ...
 
 class TresAmount(_message.Message):
     __slots__ = ("name", "amount")
@@ -37,7 +43,7 @@ class TresAmount(_message.Message):
     def __init__(self, name: _Optional[str] = ..., amount: _Optional[int] = ...) -> None: ...
 
 class ResourceRequest(_message.Message):
-    __slots__ = ("nodes_min", "nodes_max", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_node_min", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus_per_node", "gpus_per_task", "gpus_total", "gpu_type", "exclusive", "required_nodes", "excluded_nodes", "features", "topology_level", "topology_required", "switches", "switches_wait_s", "segment", "spread", "tasks_follow_nodes", "reservation", "licenses", "exclusive_user")
+    __slots__ = ("nodes_min", "nodes_max", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_node_min", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus_per_node", "gpus_per_task", "gpus_total", "gpu_type", "exclusive", "required_nodes", "excluded_nodes", "features", "gpu_share_milli", "gpu_share_of_node", "gpu_memory_min_mib", "gpu_capability_min", "affinity", "topology_level", "topology_required", "switches", "switches_wait_s", "segment", "spread", "tasks_follow_nodes", "reservation", "licenses", "exclusive_user")
     NODES_MIN_FIELD_NUMBER: _ClassVar[int]
     NODES_MAX_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +61,11 @@ class ResourceRequest(_message.Message):
     REQUIRED_NODES_FIELD_NUMBER: _ClassVar[int]
     EXCLUDED_NODES_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
+    GPU_SHARE_MILLI_FIELD_NUMBER: _ClassVar[int]
+    GPU_SHARE_OF_NODE_FIELD_NUMBER: _ClassVar[int]
+    GPU_MEMORY_MIN_MIB_FIELD_NUMBER: _ClassVar[int]
+    GPU_CAPABILITY_MIN_FIELD_NUMBER: _ClassVar[int]
+    AFFINITY_FIELD_NUMBER: _ClassVar[int]
     TOPOLOGY_LEVEL_FIELD_NUMBER: _ClassVar[int]
     TOPOLOGY_REQUIRED_FIELD_NUMBER: _ClassVar[int]
     SWITCHES_FIELD_NUMBER: _ClassVar[int]
@@ -82,6 +93,11 @@ class ResourceRequest(_message.Message):
     required_nodes: _containers.RepeatedScalarFieldContainer[str]
     excluded_nodes: _containers.RepeatedScalarFieldContainer[str]
     features: str
+    gpu_share_milli: int
+    gpu_share_of_node: bool
+    gpu_memory_min_mib: int
+    gpu_capability_min: str
+    affinity: str
     topology_level: str
     topology_required: bool
     switches: int
@@ -92,7 +108,7 @@ class ResourceRequest(_message.Message):
     reservation: str
     licenses: _containers.RepeatedCompositeFieldContainer[LicenseCount]
     exclusive_user: int
-    def __init__(self, nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_node_min: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus_per_node: _Optional[int] = ..., gpus_per_task: _Optional[int] = ..., gpus_total: _Optional[int] = ..., gpu_type: _Optional[str] = ..., exclusive: bool = ..., required_nodes: _Optional[_Iterable[str]] = ..., excluded_nodes: _Optional[_Iterable[str]] = ..., features: _Optional[str] = ..., topology_level: _Optional[str] = ..., topology_required: bool = ..., switches: _Optional[int] = ..., switches_wait_s: _Optional[float] = ..., segment: _Optional[int] = ..., spread: bool = ..., tasks_follow_nodes: bool = ..., reservation: _Optional[str] = ..., licenses: _Optional[_Iterable[_Union[LicenseCount, _Mapping]]] = ..., exclusive_user: _Optional[int] = ...) -> None: ...
+    def __init__(self, nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_node_min: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus_per_node: _Optional[int] = ..., gpus_per_task: _Optional[int] = ..., gpus_total: _Optional[int] = ..., gpu_type: _Optional[str] = ..., exclusive: bool = ..., required_nodes: _Optional[_Iterable[str]] = ..., excluded_nodes: _Optional[_Iterable[str]] = ..., features: _Optional[str] = ..., gpu_share_milli: _Optional[int] = ..., gpu_share_of_node: bool = ..., gpu_memory_min_mib: _Optional[int] = ..., gpu_capability_min: _Optional[str] = ..., affinity: _Optional[str] = ..., topology_level: _Optional[str] = ..., topology_required: bool = ..., switches: _Optional[int] = ..., switches_wait_s: _Optional[float] = ..., segment: _Optional[int] = ..., spread: bool = ..., tasks_follow_nodes: bool = ..., reservation: _Optional[str] = ..., licenses: _Optional[_Iterable[_Union[LicenseCount, _Mapping]]] = ..., exclusive_user: _Optional[int] = ...) -> None: ...
 
 class LicenseCount(_message.Message):
     __slots__ = ("name", "count")
@@ -587,7 +603,7 @@ class AccountChanges(_message.Message):
     def __init__(self, accounts: _Optional[_Iterable[_Union[Account, _Mapping]]] = ..., users: _Optional[_Iterable[_Union[AccountUser, _Mapping]]] = ..., associations: _Optional[_Iterable[_Union[Association, _Mapping]]] = ..., qos: _Optional[_Iterable[_Union[Qos, _Mapping]]] = ..., removed_accounts: _Optional[_Iterable[str]] = ..., removed_users: _Optional[_Iterable[str]] = ..., removed_associations: _Optional[_Iterable[_Union[AssociationKey, _Mapping]]] = ..., removed_qos: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class NodeSpec(_message.Message):
-    __slots__ = ("name", "cpus", "memory_mib", "gpus", "gpus_declared", "features", "weight", "address")
+    __slots__ = ("name", "cpus", "memory_mib", "gpus", "gpus_declared", "features", "weight", "address", "gpu_memory_mib", "gpu_capability", "gpu_links")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
@@ -596,6 +612,9 @@ class NodeSpec(_message.Message):
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    GPU_MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
+    GPU_CAPABILITY_FIELD_NUMBER: _ClassVar[int]
+    GPU_LINKS_FIELD_NUMBER: _ClassVar[int]
     name: str
     cpus: int
     memory_mib: int
@@ -604,10 +623,13 @@ class NodeSpec(_message.Message):
     features: _containers.RepeatedScalarFieldContainer[str]
     weight: int
     address: str
-    def __init__(self, name: _Optional[str] = ..., cpus: _Optional[int] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuGroup, _Mapping]]] = ..., gpus_declared: bool = ..., features: _Optional[_Iterable[str]] = ..., weight: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
+    gpu_memory_mib: int
+    gpu_capability: str
+    gpu_links: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., cpus: _Optional[int] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuGroup, _Mapping]]] = ..., gpus_declared: bool = ..., features: _Optional[_Iterable[str]] = ..., weight: _Optional[int] = ..., address: _Optional[str] = ..., gpu_memory_mib: _Optional[int] = ..., gpu_capability: _Optional[str] = ..., gpu_links: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class NodeFacts(_message.Message):
-    __slots__ = ("cpus", "memory_mib", "gpus", "host_name", "address", "step_port", "architecture", "operating_system", "version", "boot_time", "daemon_start_time", "sockets", "cores_per_socket", "threads_per_core", "topology")
+    __slots__ = ("cpus", "memory_mib", "gpus", "host_name", "address", "step_port", "architecture", "operating_system", "version", "boot_time", "daemon_start_time", "sockets", "cores_per_socket", "threads_per_core", "gpu_links", "topology")
     CPUS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
@@ -622,6 +644,7 @@ class NodeFacts(_message.Message):
     SOCKETS_FIELD_NUMBER: _ClassVar[int]
     CORES_PER_SOCKET_FIELD_NUMBER: _ClassVar[int]
     THREADS_PER_CORE_FIELD_NUMBER: _ClassVar[int]
+    GPU_LINKS_FIELD_NUMBER: _ClassVar[int]
     TOPOLOGY_FIELD_NUMBER: _ClassVar[int]
     cpus: int
     memory_mib: int
@@ -637,11 +660,19 @@ class NodeFacts(_message.Message):
     sockets: int
     cores_per_socket: int
     threads_per_core: int
+    gpu_links: _containers.RepeatedScalarFieldContainer[str]
     topology: str
-    def __init__(self, cpus: _Optional[int] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuGroup, _Mapping]]] = ..., host_name: _Optional[str] = ..., address: _Optional[str] = ..., step_port: _Optional[int] = ..., architecture: _Optional[str] = ..., operating_system: _Optional[str] = ..., version: _Optional[str] = ..., boot_time: _Optional[float] = ..., daemon_start_time: _Optional[float] = ..., sockets: _Optional[int] = ..., cores_per_socket: _Optional[int] = ..., threads_per_core: _Optional[int] = ..., topology: _Optional[str] = ...) -> None: ...
+    def __init__(self, cpus: _Optional[int] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuGroup, _Mapping]]] = ..., host_name: _Optional[str] = ..., address: _Optional[str] = ..., step_port: _Optional[int] = ..., architecture: _Optional[str] = ..., operating_system: _Optional[str] = ..., version: _Optional[str] = ..., boot_time: _Optional[float] = ..., daemon_start_time: _Optional[float] = ..., sockets: _Optional[int] = ..., cores_per_socket: _Optional[int] = ..., threads_per_core: _Optional[int] = ..., gpu_links: _Optional[_Iterable[str]] = ..., topology: _Optional[str] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("spec", "facts", "state", "responding", "drained", "reason", "reason_time", "reason_user_id", "last_busy_time", "cpus_used", "memory_used_mib", "gpus_used", "jobs", "cpu_load", "free_memory_mib", "stale_runs", "launch_failures", "changed_weight")
+    __slots__ = ("spec", "facts", "state", "responding", "drained", "reason", "reason_time", "reason_user_id", "last_busy_time", "cpus_used", "memory_used_mib", "gpus_used", "jobs", "cpu_load", "free_memory_mib", "stale_runs", "launch_failures", "gpu_shares", "last_placed", "changed_weight")
+    class GpuSharesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
     SPEC_FIELD_NUMBER: _ClassVar[int]
     FACTS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -659,6 +690,8 @@ class Node(_message.Message):
     FREE_MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
     STALE_RUNS_FIELD_NUMBER: _ClassVar[int]
     LAUNCH_FAILURES_FIELD_NUMBER: _ClassVar[int]
+    GPU_SHARES_FIELD_NUMBER: _ClassVar[int]
+    LAST_PLACED_FIELD_NUMBER: _ClassVar[int]
     CHANGED_WEIGHT_FIELD_NUMBER: _ClassVar[int]
     spec: NodeSpec
     facts: NodeFacts
@@ -677,8 +710,10 @@ class Node(_message.Message):
     free_memory_mib: int
     stale_runs: _containers.RepeatedScalarFieldContainer[str]
     launch_failures: int
+    gpu_shares: _containers.ScalarMap[int, int]
+    last_placed: int
     changed_weight: int
-    def __init__(self, spec: _Optional[_Union[NodeSpec, _Mapping]] = ..., facts: _Optional[_Union[NodeFacts, _Mapping]] = ..., state: _Optional[str] = ..., responding: bool = ..., drained: bool = ..., reason: _Optional[str] = ..., reason_time: _Optional[float] = ..., reason_user_id: _Optional[int] = ..., last_busy_time: _Optional[float] = ..., cpus_used: _Optional[bytes] = ..., memory_used_mib: _Optional[int] = ..., gpus_used: _Optional[bytes] = ..., jobs: _Optional[_Iterable[int]] = ..., cpu_load: _Optional[float] = ..., free_memory_mib: _Optional[int] = ..., stale_runs: _Optional[_Iterable[str]] = ..., launch_failures: _Optional[int] = ..., changed_weight: _Optional[int] = ...) -> None: ...
+    def __init__(self, spec: _Optional[_Union[NodeSpec, _Mapping]] = ..., facts: _Optional[_Union[NodeFacts, _Mapping]] = ..., state: _Optional[str] = ..., responding: bool = ..., drained: bool = ..., reason: _Optional[str] = ..., reason_time: _Optional[float] = ..., reason_user_id: _Optional[int] = ..., last_busy_time: _Optional[float] = ..., cpus_used: _Optional[bytes] = ..., memory_used_mib: _Optional[int] = ..., gpus_used: _Optional[bytes] = ..., jobs: _Optional[_Iterable[int]] = ..., cpu_load: _Optional[float] = ..., free_memory_mib: _Optional[int] = ..., stale_runs: _Optional[_Iterable[str]] = ..., launch_failures: _Optional[int] = ..., gpu_shares: _Optional[_Mapping[int, int]] = ..., last_placed: _Optional[int] = ..., changed_weight: _Optional[int] = ...) -> None: ...
 
 class Reservation(_message.Message):
     __slots__ = ("name", "start_time", "end_time", "nodes", "users", "accounts", "partition", "flags", "begun", "request_id")

@@ -407,7 +407,7 @@ class RequestRecord(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., time: _Optional[float] = ..., job_id: _Optional[int] = ..., step_id: _Optional[int] = ...) -> None: ...
 
 class StateHeader(_message.Message):
-    __slots__ = ("next_job_id", "configuration", "partition_states", "accounts_version")
+    __slots__ = ("next_job_id", "configuration", "partition_states", "accounts_version", "placements")
     class PartitionStatesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -419,11 +419,13 @@ class StateHeader(_message.Message):
     CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
     PARTITION_STATES_FIELD_NUMBER: _ClassVar[int]
     ACCOUNTS_VERSION_FIELD_NUMBER: _ClassVar[int]
+    PLACEMENTS_FIELD_NUMBER: _ClassVar[int]
     next_job_id: int
     configuration: str
     partition_states: _containers.ScalarMap[str, str]
     accounts_version: int
-    def __init__(self, next_job_id: _Optional[int] = ..., configuration: _Optional[str] = ..., partition_states: _Optional[_Mapping[str, str]] = ..., accounts_version: _Optional[int] = ...) -> None: ...
+    placements: int
+    def __init__(self, next_job_id: _Optional[int] = ..., configuration: _Optional[str] = ..., partition_states: _Optional[_Mapping[str, str]] = ..., accounts_version: _Optional[int] = ..., placements: _Optional[int] = ...) -> None: ...
 
 class UsageRecord(_message.Message):
     __slots__ = ("account", "user", "time", "tres_seconds")

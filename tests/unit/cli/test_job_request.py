@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from minislurm.cli.argv import parse
 from minislurm.cli.job_environment import exported_environment
 from minislurm.cli.job_options import JobOptions
 from minislurm.cli.job_request import Program, make_submission
-from minislurm.cli.option import set_value
+from minislurm.cli.option import OptionError, set_value
 from minislurm.cli.options import options_of
 from minislurm.cli.resource_request import Resources, resources_of
 from minislurm.domain.configuration import Configuration, JobsSection
@@ -95,6 +96,18 @@ def _spec(line: str = "", program: Program = _SCRIPT) -> JobSpec:
          {"nodes_max": 0, "tasks": 2, "gpus_per_task": 2, "cpus_per_task": 6}),
         ("-N2 -G4 --cpus-per-gpu=3",
          {"nodes_min": 2, "nodes_max": 2, "tasks": 2, "gpus_total": 4, "cpus_per_node_min": 6}),
+        ("--gpus=0.5", {"nodes_max": 1, "gpu_share_milli": 500, "gpu_share_of_node": True}),
+        ("-G a100:.25 -n2", {
+            "nodes_max": 1, "tasks": 2, "gpu_share_milli": 250, "gpu_share_of_node": True, "gpu_type": "a100",
+        }),
+        ("-N2 --gpus-per-node=0.5", {
+            "nodes_min": 2, "nodes_max": 2, "tasks": 2, "gpu_share_milli": 500, "gpu_share_of_node": True,
+        }),
+        ("-n4 --gpus-per-task=0.25", {"nodes_max": 0, "tasks": 4, "gpu_share_milli": 250}),
+        ("-G a100|h100:2", {"nodes_max": 0, "gpus_total": 2, "gpu_type": "a100|h100"}),
+        ("-G1 --gpu-memory-min=40G --gpu-capability-min=8.0", {
+            "nodes_max": 0, "gpus_total": 1, "gpu_memory_min_mib": 40960, "gpu_capability_min": "8.0",
+        }),
         ("-G1 --mem-per-gpu=8G", {"nodes_max": 0, "gpus_total": 1, "memory_per_gpu_mib": 8192}),
     ],
 )  # fmt: skip
@@ -108,6 +121,13 @@ def test_what_options_come_to(line: str, changes: dict[str, object]) -> None:
         ("--mem=1 --mem-per-cpu=1", "mutually exclusive"),
         ("--gpus-per-task=1", "without either --gpus or -n/--ntasks"),
         ("--gres=gpu:1 --gpus-per-node=2", "do not agree"),
+        ("-N2 --gpus=0.5", "do not agree"),
+        ("--gpus=0.5 --gpus-per-node=1", "cannot be combined with --gpus-per-node"),
+        ("--gpus=0.5 --gpus-per-task=0.5 -n1", "cannot be combined with --gpus-per-task"),
+        ("--gpus=0.5 --mem-per-gpu=1G", "cannot be combined with --mem-per-gpu"),
+        ("--gpus=0.5 --exclusive", "cannot be combined with --exclusive"),
+        ("--gpus-per-task=0.5", "without either --gpus or -n/--ntasks"),
+        ("--gres=shard:1", "GPUs have no shards here"),
         ("-G3 --gpus-per-node=2", "not a multiple"),
         ("-N3 -G4 --gpus-per-node=2", "do not agree"),
         ("-n3 -G4 --gpus-per-task=2", "do not agree"),
@@ -243,6 +263,34 @@ def test_a_list_is_those() -> None:
     found = _exported("B,C=x=y")
     assert (found[b"B"], found[b"C"]) == (b"\xff\n", b"x=y")
     assert b"A" not in found
+
+
+@pytest.mark.parametrize(
+    ("gres", "changes"),
+    [
+        ("shard", {"gpu_share_milli": 333}),
+        ("shard:2", {"gpu_share_milli": 666}),
+        ("gres:shard:a100:2", {"gpu_share_milli": 666, "gpu_type": "a100"}),
+        ("shard:3", {"gpus_per_node": 1, "gpu_share_of_node": False}),
+        ("shard:0", {"gpu_share_of_node": False}),
+    ],
+)
+def test_shards_are_parts_of_a_gpu(gres: str, changes: dict[str, Any]) -> None:
+    request = resources_of(_options(f"--gres={gres}"), _no_warning, shards_per_gpu=3).request
+    assert request == a_request(**{"nodes_max": 0, "gpu_share_of_node": True, **changes})
+
+
+def test_shards_of_several_gpus_are_refused() -> None:
+    with pytest.raises(UsageError, match="shards of one GPU only, and a GPU has 4"):
+        resources_of(_options("--gres=shard:5"), _no_warning, shards_per_gpu=4)
+    with pytest.raises(OptionError, match="cannot be combined"):
+        _options("--gres=gpu:1,shard:1")
+
+
+@pytest.mark.parametrize("text", ["1.5", "0.0", "0.0004", "a100:1.0", "0.3333"])
+def test_only_thousandths_of_one_gpu_are_a_part(text: str) -> None:
+    with pytest.raises(OptionError, match=r"between 0\.001 and 0\.999 of one GPU"):
+        _options(f"--gpus={text}")
 
 
 def test_claims_besides_nodes() -> None:

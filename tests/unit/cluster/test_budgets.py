@@ -15,9 +15,9 @@ from minislurm.cluster.events import RunPlaced
 from minislurm.cluster.messages import ChangeAccounts
 from minislurm.domain.accounts import Account, AccountChanges, AccountTree, AccountUser, Association
 from minislurm.domain.errors import RefusalCode
-from minislurm.domain.ids import JobId
+from minislurm.domain.ids import Bitmap, JobId, NodeName
 from minislurm.domain.job import Job
-from minislurm.domain.resources import TresAmount
+from minislurm.domain.resources import NodeAllocation
 from tests.builders import a_configuration, a_request, a_spec
 from tests.sim.cluster import OPERATOR, SimCluster
 from tests.unit.cluster.acting import refused_submission, running, tell, update
@@ -25,9 +25,9 @@ from tests.unit.cluster.acting import refused_submission, running, tell, update
 HOUR_S = 3600.0
 
 
-def a_job(price: float, gpus: int = 1, account: str = "a") -> Job:
-    held = (TresAmount("cpu", 4), *((TresAmount("gres/gpu", gpus),) if gpus else ()))
-    return Job(JobId(1), a_spec(account=account), allocated_tres=held, price=price, bid=price)
+def a_job(price: float, gpus: int = 1, account: str = "a", share: int = 0) -> Job:
+    part = NodeAllocation(NodeName("n1"), Bitmap(0b1111), gpus=Bitmap((1 << gpus) - 1), gpu_share_milli=share)
+    return Job(JobId(1), a_spec(account=account), allocation=(part,), price=price, bid=price)
 
 
 def a_tree(budget: float = 10.0, period_s: float | None = None) -> AccountTree:
@@ -97,7 +97,8 @@ def test_rates_add_up_exactly() -> None:
     for job in jobs:
         budgets.ended(tree, job, 10)
     assert budgets.rates == {}
-    assert rate_of(a_job(0.1, 3)) == 300_000
+    assert rate_of(a_job(0.1, 3)) == 300_000_000
+    assert rate_of(a_job(0.1, 1, share=250)) == 25_000_000, "a quarter of a GPU"
 
 
 # In the cluster

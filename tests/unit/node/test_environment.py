@@ -211,6 +211,21 @@ def test_variables_of_options_exist_only_where_the_option_was_given() -> None:
     assert "SLURM_MEM_PER_CPU" not in made
 
 
+def test_a_share_of_a_gpu_is_said() -> None:
+    part = NodeAllocation(NodeName("n1"), bitmap_of([0]), 0, bitmap_of([3]), 1, 500)
+    made = batch(a_prepare(allocation=(part,), spec=a_spec(gres="shard:2")), SLURM_SHARDS_ON_NODE="9")
+    assert (made["CUDA_VISIBLE_DEVICES"], made["SLURM_JOB_GPUS"], made["SLURM_GPUS_ON_NODE"]) == (
+        "3",
+        "3",
+        "1",
+    )
+    assert (made["SLURM_SHARDS_ON_NODE"], made["MINISLURM_GPU_SHARE"]) == ("2", "0.5")
+    made = batch(a_prepare(allocation=(part,), spec=a_spec(gpus="0.5")), SLURM_SHARDS_ON_NODE="9")
+    assert "SLURM_SHARDS_ON_NODE" not in made
+    assert (made["SLURM_GPUS"], made["MINISLURM_GPU_SHARE"]) == ("0.5", "0.5")
+    assert "MINISLURM_GPU_SHARE" not in batch(a_prepare())
+
+
 def test_the_restart_count_exists_only_after_a_requeue() -> None:
     assert "SLURM_RESTART_COUNT" not in batch(a_prepare())
     assert "SLURM_RESTART_COUNT" not in batch(a_prepare(requeues={"launch_failure": 2}))

@@ -23,18 +23,67 @@ from minislurm.node.tracking import CgroupTracker
 from tests.unit.node.node_harness import NodeHarness, is_alive, run
 
 
-def nvml(*names: str | bytes) -> SimpleNamespace:
-    """The three functions of the library that are used."""
+class NvmlError(Exception):
+    pass
+
+
+def nvml(*names: str | bytes, nvlinks: dict[int, list[int]] | None = None) -> SimpleNamespace:
+    """The functions of the library that are used. `nvlinks`: by GPU the peer of each link, -1: a switch."""
+    links = nvlinks or {}
+
+    def link(handle: int, number: int) -> int:
+        if number >= len(links.get(handle, [])):
+            raise NvmlError("not supported")
+        return links[handle][number]
+
+    def bus(index: int) -> SimpleNamespace:
+        return SimpleNamespace(busId=f"0000000{index // 4}:{index:02X}:00.0")
+
     return SimpleNamespace(
+        NVMLError=NvmlError,
+        NVML_NVLINK_MAX_LINKS=18,
+        NVML_NVLINK_DEVICE_TYPE_GPU=0,
+        NVML_NVLINK_DEVICE_TYPE_SWITCH=2,
         nvmlDeviceGetCount=lambda: len(names),
         nvmlDeviceGetHandleByIndex=lambda index: index,
         nvmlDeviceGetName=lambda handle: names[handle],
+        nvmlDeviceGetMemoryInfo=lambda handle: SimpleNamespace(total=81920 << 20),
+        nvmlDeviceGetCudaComputeCapability=lambda handle: (8, 6) if handle < 2 else (9, 0),
+        nvmlDeviceGetPciInfo=bus,
+        nvmlDeviceGetNvLinkState=lambda handle, number: int(link(handle, number) is not None),
+        nvmlDeviceGetNvLinkRemoteDeviceType=lambda handle, number: 2 if link(handle, number) < 0 else 0,
+        nvmlDeviceGetNvLinkRemotePciInfo=lambda handle, number: bus(link(handle, number)),
+        nvmlDeviceGetTopologyCommonAncestor=lambda one, other: 50 if one // 2 != other // 2 else 20,
     )
 
 
 def test_nvml_gpus_become_groups_by_type() -> None:
     probe = NvmlProbe(nvml(b"NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB", "NVIDIA H200"))
-    assert probe.groups() == (GpuGroup(2, "a100"), GpuGroup(1, "h200"))
+    assert probe.groups() == (GpuGroup(2, "a100", 81920, "8.6"), GpuGroup(1, "h200", 81920, "9.0"))
+
+
+def test_what_an_old_driver_does_not_tell_stays_unknown() -> None:
+    library = nvml("Tesla T4")
+
+    def fail(handle: int) -> None:
+        raise NvmlError("not supported")
+
+    library.nvmlDeviceGetMemoryInfo = library.nvmlDeviceGetPciInfo = fail
+    assert NvmlProbe(library).groups() == (GpuGroup(1, "t4"),)
+    assert NvmlProbe(library).links() == ()
+
+
+def test_links_are_nvlinks_or_the_path_over_pcie() -> None:
+    direct = nvml(*["A100"] * 4, nvlinks={0: [1, 1, 1, 1], 1: [0, 0, 0, 0]})
+    numa = {"00000000:00:00.0": 0, "00000000:01:00.0": 0, "00000000:02:00.0": 1}
+    assert NvmlProbe(direct, lambda bus: numa.get(bus, -1)).links() == (
+        "N0 NV4 SYS SYS",
+        "NV4 N0 SYS SYS",
+        "SYS SYS N1 PXB",
+        "SYS SYS PXB X",
+    )
+    switched = nvml("H100", "H100", nvlinks={0: [-1] * 18, 1: [-1] * 18})
+    assert NvmlProbe(switched, lambda bus: 0).links() == ("N0 NV18", "NV18 N0")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +100,10 @@ def test_types_are_what_users_write(product: str, name: str) -> None:
 
 
 def test_equal_neighbours_form_a_group() -> None:
-    assert grouped(["a", "a", "b", "a"]) == (GpuGroup(2, "a"), GpuGroup(1, "b"), GpuGroup(1, "a"))
+    one_by_one = [GpuGroup(1, name) for name in ("a", "a", "b", "a")]
+    assert grouped(one_by_one) == (GpuGroup(2, "a"), GpuGroup(1, "b"), GpuGroup(1, "a"))
+    unlike = (GpuGroup(1, "a", 40960), GpuGroup(1, "a", 81920))
+    assert grouped(unlike) == unlike
 
 
 def test_a_host_without_nvml(monkeypatch: pytest.MonkeyPatch) -> None:

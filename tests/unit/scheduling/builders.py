@@ -11,7 +11,7 @@ from typing import Any
 
 from minislurm.domain.configuration import DomainSpec, Partition, SchedulerSection
 from minislurm.domain.ids import Bitmap, JobId, NodeName
-from minislurm.domain.resources import NodeAllocation, ResourceRequest
+from minislurm.domain.resources import NodeAllocation, ResourceRequest, share_on_node
 from minislurm.domain.topology import Topology
 from minislurm.scheduling.features import constraint_of
 from minislurm.scheduling.model import (
@@ -101,10 +101,11 @@ def a_run(
     minutes: float = 5.0,
     memory_mib: int = 0,
     gpus: Sequence[int] = (),
+    share: int = 0,
     job: int | None = None,
 ) -> RunningJob:
     """A run on one node that ends `minutes` after NOW."""
-    allocation = NodeAllocation(NodeName(node), _bits(cpus), memory_mib, _bits(gpus))
+    allocation = NodeAllocation(NodeName(node), _bits(cpus), memory_mib, _bits(gpus), 1, share)
     return RunningJob(JobId(job or next(_run_ids)), NOW + minutes * 60.0, (allocation,))
 
 
@@ -129,6 +130,7 @@ def check(snapshot: Snapshot, plan: Plan) -> None:
     nodes = {node.name: node for node in snapshot.nodes}
     cpus = {name: int(node.cpus_free) for name, node in nodes.items()}
     gpus = {name: int(node.gpus_free) for name, node in nodes.items()}
+    shares = {(name, gpu): milli for name, node in nodes.items() for gpu, milli in node.gpu_shares}
     memory = {name: node.memory_free_mib for name, node in nodes.items()}
     classes = {job.job_id: jobs for jobs in snapshot.classes for job in jobs.jobs}
     queued = {job.job_id: job for jobs in snapshot.classes for job in jobs.jobs}
@@ -139,7 +141,14 @@ def check(snapshot: Snapshot, plan: Plan) -> None:
         for part in placement.allocation:
             assert nodes[part.node].usable, "placed on a node that cannot be used"
             assert part.cpus & ~cpus[part.node] == 0, "a CPU given twice"
-            assert part.gpus & ~gpus[part.node] == 0, "a GPU given twice"
+            if part.gpu_share_milli:
+                device = (part.node, part.gpus.bit_length() - 1)
+                assert part.gpus.bit_count() == 1, "a share of several GPUs"
+                assert device in shares or part.gpus & gpus[part.node], "a share of another's GPU"
+                shares[device] = shares.get(device, 0) + part.gpu_share_milli
+                assert shares[device] <= 1000, "more than a whole GPU given"
+            else:
+                assert part.gpus & ~gpus[part.node] == 0, "a GPU given twice"
             cpus[part.node] &= ~part.cpus
             gpus[part.node] &= ~part.gpus
             memory[part.node] -= part.memory_mib
@@ -181,16 +190,20 @@ def check_gang(
             continue
         assert part.cpu_count == max(part.tasks * request.cpus_per_task, request.cpus_per_node_min)
         least = max(request.gpus_per_node, part.tasks * request.gpus_per_task)
+        whole = part.gpu_count
+        if request.gpu_share_milli:
+            tasks = 1 if request.gpu_share_of_node else part.tasks
+            assert part.gpu_share_milli == tasks * request.gpu_share_milli
+            whole = 0
         if request.gpus_total:
             assert part.gpu_count >= max(1, least)
         else:
-            assert part.gpu_count == least
-        if request.gpu_type:
-            assert part.gpus & ~node.gpus_by_type.get(request.gpu_type, 0) == 0
+            assert whole == least
+        assert part.gpus & ~_of_type(node, request) == 0
         assert part.memory_mib == max(
             request.memory_per_node_mib,
             request.memory_per_cpu_mib * part.cpu_count,
-            request.memory_per_gpu_mib * part.gpu_count,
+            request.memory_per_gpu_mib * whole,
         )
     if request.gpus_total and not request.exclusive:
         base = sum(max(request.gpus_per_node, p.tasks * request.gpus_per_task, 1) for p in allocation)
@@ -233,9 +246,10 @@ def could_start(jobs: RequestClass, nodes: Sequence[NodeAvailability], snapshot:
 
 def _tasks_on(request: ResourceRequest, node: NodeAvailability) -> int:
     """The most tasks that node takes, found by trying."""
-    gpus_free = node.gpus_free & (
-        node.gpus_by_type.get(request.gpu_type, 0) if request.gpu_type else node.gpus
-    )
+    of_type = _of_type(node, request)
+    gpus_free = node.gpus_free & of_type
+    parts = [1000 - milli for gpu, milli in node.gpu_shares if of_type >> gpu & 1]
+    most_milli = max(parts + [1000] * bool(gpus_free), default=0)
     count = 0
     while True:
         tasks = count + 1
@@ -253,6 +267,7 @@ def _tasks_on(request: ResourceRequest, node: NodeAvailability) -> int:
         )
         if (
             cpus > node.cpus_free.bit_count()
+            or share_on_node(request, tasks) > most_milli
             or gpus > gpus_free.bit_count()
             or memory > node.memory_free_mib
             or (request.tasks_per_node and tasks > request.tasks_per_node)
@@ -269,7 +284,7 @@ def free_at(snapshot: Snapshot, plan: Plan, time: float) -> list[NodeAvailabilit
     for run in snapshot.running:
         if max(run.end_time, snapshot.now) <= time:
             for part in run.allocation:
-                nodes[part.node] = _freed(nodes[part.node], part)
+                nodes[part.node] = freed(nodes[part.node], part)
     for placement in plan.placements:
         limit_s = limits[placement.job_id]
         if not limit_s or snapshot.now + limit_s > time:
@@ -278,7 +293,29 @@ def free_at(snapshot: Snapshot, plan: Plan, time: float) -> list[NodeAvailabilit
     return list(nodes.values())
 
 
-def _freed(node: NodeAvailability, part: NodeAllocation) -> NodeAvailability:
+def _of_type(node: NodeAvailability, request: ResourceRequest) -> int:
+    """GPUs that the request accepts."""
+    types: dict[str, int] = dict(node.gpus_by_type)
+    types[""] = node.gpus & ~sum(types.values())
+    bits = 0
+    for name, of_type in types.items():
+        memory_mib, capability = node.gpu_attributes.get(name, (0, ""))
+        if request.gpu_type and name not in request.gpu_type.split("|"):
+            continue
+        if memory_mib < request.gpu_memory_min_mib or capability < request.gpu_capability_min:
+            continue
+        bits |= of_type
+    return bits
+
+
+def freed(node: NodeAvailability, part: NodeAllocation) -> NodeAvailability:
+    if part.gpu_share_milli:
+        gpu = part.gpus.bit_length() - 1
+        shares = dict(node.gpu_shares)
+        shares[gpu] -= part.gpu_share_milli
+        if shares[gpu]:
+            part = replace(part, gpus=Bitmap(0))
+        node = replace(node, gpu_shares=tuple((g, milli) for g, milli in shares.items() if milli))
     return replace(
         node,
         cpus_free=Bitmap(node.cpus_free | part.cpus),
@@ -288,6 +325,11 @@ def _freed(node: NodeAvailability, part: NodeAllocation) -> NodeAvailability:
 
 
 def _taken(node: NodeAvailability, part: NodeAllocation) -> NodeAvailability:
+    if part.gpu_share_milli:
+        gpu = part.gpus.bit_length() - 1
+        shares = dict(node.gpu_shares)
+        shares[gpu] = shares.get(gpu, 0) + part.gpu_share_milli
+        node = replace(node, gpu_shares=tuple(shares.items()))
     return replace(
         node,
         cpus_free=Bitmap(node.cpus_free & ~part.cpus),

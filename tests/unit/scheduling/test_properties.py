@@ -19,6 +19,8 @@ from minislurm.scheduling import cycle
 from minislurm.scheduling.backfill import Backfill
 from minislurm.scheduling.cycle import schedule
 from minislurm.scheduling.model import NodeAvailability, RunningJob, Snapshot
+from minislurm.scheduling.strategies import STRATEGIES
+from minislurm.scheduling.workspace import Workspace
 from tests.builders import a_request
 from tests.unit.scheduling.builders import (
     NOW,
@@ -30,10 +32,12 @@ from tests.unit.scheduling.builders import (
     check,
     could_start,
     free_at,
+    freed,
     nodes_of,
 )
 
 SMALL = settings(max_examples=100, deadline=None)
+ENDS = (NOW - 10, NOW + 60, NOW + 120, NOW + 600, inf)
 T = TypeVar("T")
 
 
@@ -54,6 +58,7 @@ def some_node(draw: st.DrawFn, name: str) -> NodeAvailability:
         memory_mib=draw(st.sampled_from((400, 1000))),
         gpus=gpus,
         gpus_by_type=by_type if gpus else {},
+        gpu_attributes=draw(st.sampled_from(({}, {"a": (40, "8.0")}, {"a": (40, "8.0"), "h": (80, "9.0")}))),
         usable=draw(mostly(True, False)),
         features=draw(st.sampled_from((frozenset("x"), frozenset("xy")))),
         weight=draw(mostly(1, 2)),
@@ -64,7 +69,8 @@ def some_node(draw: st.DrawFn, name: str) -> NodeAvailability:
 def a_random_request(draw: st.DrawFn, nodes: list[NodeAvailability], total: bool) -> ResourceRequest:
     names = [node.name for node in nodes]
     least = draw(st.sampled_from((1, 1, 1, 2, 2, 3)))
-    gpu_form = draw(st.sampled_from(("", "", "node", "task", *(("total",) if total else ()))))
+    forms = ("", "", "node", "task", "share", "share", *(("total",) if total else ()))
+    gpu_form = draw(st.sampled_from(forms))
     memory_form = draw(st.sampled_from(("", "node", "cpu", "gpu")))
     gpus = draw(st.sampled_from((1, 1, 2, 3)))
     memory = draw(st.sampled_from((50, 50, 100, 300)))
@@ -82,8 +88,11 @@ def a_random_request(draw: st.DrawFn, nodes: list[NodeAvailability], total: bool
         gpus_per_node=gpus if gpu_form == "node" else 0,
         gpus_per_task=1 if gpu_form == "task" else 0,
         gpus_total=gpus + least - 1 if gpu_form == "total" else 0,
-        gpu_type=draw(mostly("", "a", "h")) if gpu_form else "",
-        exclusive=draw(mostly(False, True)),
+        gpu_type=draw(mostly("", "a", "h", "a|h")) if gpu_form else "",
+        gpu_share_milli=draw(st.sampled_from((100, 300, 500, 700))) if gpu_form == "share" else 0,
+        gpu_share_of_node=gpu_form == "share" and draw(st.booleans()),
+        gpu_memory_min_mib=draw(mostly(0, 40, 80)) if gpu_form else 0,
+        exclusive=gpu_form != "share" and draw(mostly(False, True)),
         required_nodes=tuple(draw(mostly([], names[:1], names[1:2]))),
         excluded_nodes=tuple(draw(mostly([], names[-1:]))),
         features=draw(mostly("", "y", "x|y", "z", "[x|y]", "y*1", "[x*1&y*1]")),
@@ -101,12 +110,19 @@ def some_running(draw: st.DrawFn, nodes: list[NodeAvailability]) -> list[Running
         cpus, gpus, memory = int(node.cpus_free), int(node.gpus_free), node.memory_mib
         for turn in range(draw(st.integers(0, 2))):
             taken = draw(st.integers(0, 255)) & cpus
-            gpus_taken = draw(st.integers(0, 15)) & gpus
+            gpus_taken, share = draw(st.integers(0, 15)) & gpus, 0
+            if gpus_taken and draw(st.booleans()):
+                # One GPU, of which others may use the rest.
+                gpus_taken, share = gpus_taken & -gpus_taken, draw(st.sampled_from((200, 500)))
             mib = draw(st.integers(0, memory // 2))
-            end = draw(st.sampled_from((NOW - 10, NOW + 60, NOW + 120, NOW + 600, float("inf"))))
-            part = NodeAllocation(node.name, Bitmap(taken), mib, Bitmap(gpus_taken))
+            end = draw(st.sampled_from(ENDS))
+            part = NodeAllocation(node.name, Bitmap(taken), mib, Bitmap(gpus_taken), 1, share)
             running.append(RunningJob(JobId(900 + 10 * number + turn), end, (part,)))
             cpus, gpus, memory = cpus & ~taken, gpus & ~gpus_taken, memory - mib
+            if share and draw(st.booleans()):
+                other = NodeAllocation(node.name, Bitmap(0), 0, Bitmap(gpus_taken), 1, 300)
+                job_id = JobId(2000 + 10 * number + turn)
+                running.append(RunningJob(job_id, draw(st.sampled_from(ENDS)), (other,)))
     return running
 
 
@@ -144,7 +160,7 @@ def snapshots(draw: st.DrawFn, total: bool = True) -> Snapshot:
         *classes,
         running=draw(some_running(nodes)),
         racks=[rack for rack in racks if rack],
-        placement=draw(st.sampled_from(("binpack", "spread"))),
+        placement=draw(st.sampled_from(tuple(STRATEGIES))),
         backfill=draw(st.sampled_from(("easy", "easy", "off"))),
     )
 
@@ -237,7 +253,8 @@ def test_all_reservations_can_be_kept_together(snapshot: Snapshot) -> None:
                 for share in reservation.shares:
                     free[share.node][0] -= share.cpus
                     free[share.node][1] -= share.memory_mib
-                    free[share.node][2] -= sum(share.gpus)
+                    # A share of a GPU that others share is not taken from those free as a whole.
+                    free[share.node][2] -= sum(share.gpus) if share.gpu < 0 else 0
         assert min(min(amounts) for amounts in free) >= 0
 
 
@@ -268,6 +285,7 @@ def _emptied(node: NodeAvailability, usable: bool) -> NodeAvailability:
         cpus_free=Bitmap((1 << node.cpus) - 1),
         memory_free_mib=node.memory_mib,
         gpus_free=node.gpus,
+        gpu_shares=(),
     )
 
 
@@ -311,3 +329,20 @@ def test_indexes_taken_are_the_lowest(bits: int, count: int) -> None:
     plan = schedule(snapshot)
     if plan.placements:
         assert indexes_of(plan.placements[0].allocation[0].cpus) == indexes_of(node.cpus_free)[:count]
+
+
+@SMALL
+@given(snapshots(), st.data())
+def test_what_a_pass_leaves_to_the_next_changes_no_decision(snapshot: Snapshot, data: st.DataObject) -> None:
+    """Though placements of the last pass were refused, and some runs have ended."""
+    workspace = Workspace()
+    schedule(snapshot, workspace)
+    ended = data.draw(st.lists(st.booleans(), min_size=(n := len(snapshot.running)), max_size=n))
+    gone = [run for run, has_ended in zip(snapshot.running, ended, strict=True) if has_ended]
+    nodes = {node.name: node for node in snapshot.nodes}
+    for run in gone:
+        for part in run.allocation:
+            nodes[part.node] = freed(nodes[part.node], part)
+    running = [run for run in snapshot.running if run not in gone]
+    after = replace(snapshot, nodes=list(nodes.values()), running=running)
+    assert schedule(after, workspace) == schedule(after)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 
 from minislurm.domain.configuration import Configuration
@@ -12,9 +10,6 @@ from minislurm.sim import cluster_file, policy
 from minislurm.sim import main as command
 from minislurm.sim.trace import TraceJob
 from tests.unit.sim.traces import public
-
-BUILT = importlib.util.find_spec("minislurm.scheduling.strategies") is not None
-needs_shares = pytest.mark.skipif(not BUILT, reason="shares of a GPU are not built yet")
 
 
 def a_cluster(placement: str, nodes: int = 4, gpus: int = 4, cpus: int = 4000) -> Configuration:
@@ -31,7 +26,6 @@ def a_pod(name: str, gpus: int = 0, share: int = 0, cpus: int = 100, **changes: 
     return TraceJob(name, 0.0, 0.0, nodes=1, gpus=gpus, gpu_share_milli=share, cpus=cpus, **changes)  # type: ignore[arg-type]
 
 
-@needs_shares
 @pytest.mark.parametrize("placement", ["binpack", "best-fit", "fgd"])
 def test_pods_that_fill_gpus_exactly_fill_the_cluster(placement: str) -> None:
     from minislurm.sim.packing import fill
@@ -41,7 +35,6 @@ def test_pods_that_fill_gpus_exactly_fill_the_cluster(placement: str) -> None:
     assert (filled.at_end, filled.at_capacity, filled.dropped) == (1.0, 1.0, 0)
 
 
-@needs_shares
 def test_what_does_not_fit_is_dropped_and_the_next_is_tried() -> None:
     from minislurm.sim.job_specs import SpecMaker
     from minislurm.sim.packing import Packer
@@ -62,7 +55,6 @@ def test_what_does_not_fit_is_dropped_and_the_next_is_tried() -> None:
     assert placed == ["three", "most", "rest", "cpus"]
 
 
-@needs_shares
 def test_the_same_seed_fills_alike() -> None:
     from minislurm.sim.packing import fill
 
@@ -72,7 +64,6 @@ def test_the_same_seed_fills_alike() -> None:
     assert len({fill(cluster, pods, seed, 1.5).at_end for seed in range(6)}) > 1
 
 
-@needs_shares
 def test_typical_pods_cover_most_of_them() -> None:
     from minislurm.sim.packing import typical_of
 
@@ -81,7 +72,6 @@ def test_typical_pods_cover_most_of_them() -> None:
     assert [(t.weight, t.gpus, t.milli) for t in typical] == [(0.6, 1, 500), (0.36, 1, 1000)]
 
 
-@needs_shares
 def test_openb_is_filled_as_published(capsys: pytest.CaptureFixture[str]) -> None:
     """A piece of it: until half of the GPUs are asked for everything fits."""
     nodes, pods = public("openb_node_list_gpu_node.csv"), public("openb_pod_list_default.csv.gz")

@@ -39,6 +39,7 @@ from minislurm.domain.times import format_duration, parse_duration
 _NAMES = {
     "fairshare": "weight", "grp_tres": "group_tres", "grp_jobs": "group_jobs",
     "grp_submit_jobs": "group_submit_jobs", "max_tres": "max_tres_per_job", "max_wall": "max_wall_s",
+    "budget_period": "budget_period_s",
 }  # fmt: skip
 _KEYS = {field: key for key, field in _NAMES.items()}
 _LIMITS = {field.name for field in fields(AssociationLimits)}
@@ -122,7 +123,7 @@ def _record(cls: type, item: object) -> Any:
 
 def _value(cls: type, field: str, key: str, value: object) -> object:
     hint = next(str(item.type) for item in fields(cls) if item.name == field)
-    reader, allowed = _READERS[hint]
+    reader, allowed = _CREDITS if field == "budget" else _READERS[hint]
     try:
         return reader(value)
     except (ValueError, TypeError) as error:
@@ -159,6 +160,15 @@ def _seconds(value: object) -> float | None:
     return parse_duration(_text(value))
 
 
+def _amount(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError
+    return float(value)
+
+
+_CREDITS = _amount, "a number of credits, 0 or more"
+
+
 _READERS: dict[str, tuple[Callable[[object], object], str]] = {
     "str": (_text, "a string"),
     "int": (_whole, "a whole number, 0 or more"),
@@ -187,7 +197,8 @@ def _lines(item: Any) -> list[str]:
         elif field.name == "priority" and not value:
             continue
         elif value not in (None, {}, (), ""):
-            lines.append(f"{_KEYS.get(field.name, field.name)} = {_shown(value)}")
+            shown = repr(value) if field.name == "budget" else _shown(value)
+            lines.append(f"{_KEYS.get(field.name, field.name)} = {shown}")
     return lines
 
 

@@ -57,6 +57,8 @@ class JobOptions:
     hold: bool = False
     nice: int = 0
     priority: int | None = None
+    #: Credits for a GPU-hour, or a CPU-hour of a job without GPUs.
+    bid: float = 0.0
     requeue: bool | None = None
     signal: SignalBeforeEnd | None = None
     clusters: str = ""

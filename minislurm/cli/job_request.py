@@ -102,6 +102,7 @@ def make_submission(
         licenses=_text(options.licenses, "licenses"),
         deadline=options.deadline or 0.0,
         max_wait_s=options.max_wait,
+        bid=options.bid,
     )
     return Submission(spec, program.script, program.environment, test_only=options.test_only)
 

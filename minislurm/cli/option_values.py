@@ -250,6 +250,13 @@ def parse_nice(text: str) -> int:
     return int(text)
 
 
+def parse_bid(text: str) -> float:
+    """Credits for a GPU-hour, to the millionth."""
+    if not re.match(r"[0-9]{1,9}(\.[0-9]{1,6})?\Z", text):
+        raise ValueError(text)
+    return float(text)
+
+
 def parse_priority(text: str) -> int:
     if text.upper() == "TOP":
         raise OptionError("--priority=TOP is not supported by minislurm")

@@ -20,6 +20,7 @@ from minislurm.cli.option_values import (
     licenses_text,
     only,
     parse_begin,
+    parse_bid,
     parse_capability,
     parse_deadline,
     parse_exclusive,
@@ -234,6 +235,10 @@ _JOB = (
     JobOption(
         "priority", "", "Priority, set by an operator.", "N", parse=parse_priority, update_keys=("Priority",),
         panel=JOB,
+    ),
+    JobOption(
+        "bid", "", "Credits offered for a GPU-hour (CPU-hour without GPUs), in partitions with order auction "
+        "(minislurm's own).", "AMOUNT", parse=parse_bid, update_keys=("Bid",), panel=JOB, abbreviates=False,
     ),
     JobOption(
         "requeue", "", "The job may be requeued.", argument=Argument.NONE, commands=_BATCH,

@@ -13,6 +13,7 @@ from minislurm.cli.sacctmgr_words import (
     changed_limits,
     changed_list,
     changed_tres,
+    parse_budget,
     parse_limit,
     parse_wall,
     parse_weight,
@@ -311,6 +312,12 @@ def _changed_account(account: Account, settings: Sequence[Word]) -> Account:
                 changes = {"borrow_limit": changed_tres(account.borrow_limit, word)}
             case "lendlimit":
                 changes = {"lend_limit": changed_tres(account.lend_limit, word)}
+            case "budget":
+                changes = {"budget": parse_budget(word)}
+                if changes["budget"] is None:
+                    changes["budget_period_s"] = None
+            case "budgetperiod":
+                changes = {"budget_period_s": parse_wall(word)}
             case _:
                 changes = _shared(account, word)
         account = replace(account, **changes)

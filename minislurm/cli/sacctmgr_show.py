@@ -75,6 +75,10 @@ def duration(seconds: float | None) -> str:
     return "" if seconds is None else format_duration(seconds)
 
 
+def credits_text(amount: float | None) -> str:
+    return "" if amount is None else f"{amount:.10g}"
+
+
 def _nothing(item: object) -> str:
     return ""
 
@@ -110,6 +114,10 @@ ASSOCIATION_FIELDS: dict[str, Field[Row]] = {
     ),
     "lendlimit": Field(
         "LendLimit", 13, lambda row: row.of_account(lambda account: format_tres(account.lend_limit))
+    ),
+    "budget": Field("Budget", 10, lambda row: row.of_account(lambda account: credits_text(account.budget))),
+    "budgetperiod": Field(
+        "BudgetPeriod", 12, lambda row: row.of_account(lambda account: duration(account.budget_period_s))
     ),
 }
 _ASSOCIATION_DEFAULT = list(ASSOCIATION_FIELDS)[:20]

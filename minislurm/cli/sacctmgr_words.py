@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from minislurm.cli.option_values import parse_bid
 from minislurm.cli.printable import printable
 from minislurm.domain import tres
 from minislurm.domain.accounts import QOS_FLAGS, AssociationLimits
@@ -65,7 +66,7 @@ SPELLINGS = {
     "maxjobspu": "maxjobspu", "maxsubmitjobsperuser": "maxsubmitpu", "maxsubmitpu": "maxsubmitpu",
     "maxsubmitjobspu": "maxsubmitpu", "format": "format", "grpcpus": "grpcpus", "grpnodes": "grpnodes",
     "grpmem": "grpmem", "maxcpus": "maxcpus", "maxcpusperjob": "maxcpus", "maxnodes": "maxnodes",
-    "maxnodesperjob": "maxnodes", "level": "name",
+    "maxnodesperjob": "maxnodes", "level": "name", "budget": "budget", "budgetperiod": "budgetperiod",
 }  # fmt: skip
 
 _UNSUPPORTED = frozenset({
@@ -163,6 +164,16 @@ def parse_wall(word: Word) -> float | None:
         return None
     try:
         return parse_duration(word.value)
+    except ValueError:
+        raise plain_error(f"Bad value for {word.key}: {word.text}") from None
+
+
+def parse_budget(word: Word) -> float | None:
+    """Credits; None for -1."""
+    if word.value == "-1":
+        return None
+    try:
+        return parse_bid(word.value)
     except ValueError:
         raise plain_error(f"Bad value for {word.key}: {word.text}") from None
 

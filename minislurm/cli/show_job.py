@@ -33,6 +33,8 @@ def _lines(row: JobRow, details: bool) -> Iterator[str]:
     yield _identity(row)
     yield f"UserId={spec.user_name}({spec.user_id}) GroupId={spec.group_name}({spec.group_id}) MCS_label=N/A"
     yield f"Priority={row.priority} Nice={job.nice} Account={spec.account or NULL} QOS={spec.qos or NULL}"
+    if job.bid:
+        yield f"Bid={job.bid:.10g} Price={job.price:.10g}"
     yield f"JobState={job.state.value} Reason={row.reason} Dependency={row.dependency_text or NULL}"
     yield (
         f"Requeue={int(job.requeue)} Restarts={job.restarts} BatchFlag={int(spec.is_batch)} Reboot=0 "

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
+from minislurm.cli.option_values import parse_bid
 from minislurm.cli.printable import printable
 from minislurm.domain.dependencies import parse_dependencies
 from minislurm.domain.errors import UsageError
@@ -217,6 +218,13 @@ def _priority(text: str, now: float) -> dict[str, Any]:
     return {"priority": int(text)}
 
 
+def _bid(text: str, now: float) -> dict[str, Any]:
+    try:
+        return {"bid": parse_bid(text)}
+    except ValueError as error:
+        raise UsageError(f"Invalid Bid value: {printable(text)}") from error
+
+
 def _number(field: str, name: str, least: int) -> Callable[[str, float], dict[str, Any]]:
     return lambda text, now: {field: _integer(text, text, name, least_allowed=least)}
 
@@ -250,6 +258,8 @@ _JOB_KEYS: dict[str, Callable[[str, float], dict[str, Any]]] = {
     "timelimit": _time_limit,
     "nice": _number("nice", "Nice", -2_147_483_645),
     "priority": _priority,
+    "sitefactor": _number("site_factor", "SiteFactor", -2_147_483_645),
+    "bid": _bid,
     "comment": _text("comment"),
     "arraytaskthrottle": _number("array_limit", "ArrayTaskThrottle", 0),
     "starttime": _begin_time,

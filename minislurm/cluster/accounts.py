@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from minislurm.cluster.budgets import Budgets
 from minislurm.domain import tres
 from minislurm.domain.account_check import problems
 from minislurm.domain.accounts import (
@@ -63,6 +64,7 @@ class AccountsState:
     version: int = 0
     usage: dict[UserKey, UsageRecord] = field(default_factory=dict)
     settings: AccountsSection = AccountsSection()
+    budgets: Budgets = field(default_factory=Budgets)
 
     # Derived.
     limits: Limits = field(default_factory=lambda: _limits(AccountTree()))
@@ -88,9 +90,11 @@ class AccountsState:
 
     def started(self, job: Job, now: float) -> None:
         self._charge(job, now, 1)
+        self.budgets.started(self.tree, job, now)
 
     def ended(self, job: Job, now: float) -> None:
         self._charge(job, now, -1)
+        self.budgets.ended(self.tree, job, now)
 
     def _charge(self, job: Job, now: float, sign: int) -> None:
         who = charged_of(job)
@@ -108,11 +112,12 @@ class AccountsState:
             else:
                 self.submitted.pop(who, None)
 
-    def recount(self, active: Iterable[Job]) -> None:
+    def recount(self, active: Sequence[Job]) -> None:
         """What runs, anew from the jobs that hold nodes."""
         self.limits = _limits(self.tree, self.limits.capacity)
         for job in active:
             self.limits.charge(charged_of(job), tres.as_dict(job.allocated_tres))
+        self.budgets.recount(self.tree, active)
 
     def measure(self, nodes: Iterable[Node]) -> None:
         """What the cluster has, if that may have changed: the nodes that are up and not drained.
@@ -169,7 +174,9 @@ class AccountsState:
 
     # The tree
 
-    def change(self, changes: AccountChanges, active: Iterable[Job]) -> None:
+    def change(self, changes: AccountChanges, active: Sequence[Job], now: float) -> None:
+        # What was paid until now was paid by whom the tree of until now says.
+        self.budgets.settle_all(self.tree, now)
         self.tree = self.tree.changed(changes)
         self.version += 1
         self._history = (0.0, None)
@@ -178,6 +185,7 @@ class AccountsState:
             if self.usage.pop(key, None) is not None:
                 self.touched_usage.add(key)
         self.recount(active)
+        self.budgets.settle_all(self.tree, now)  # from now on by the new tree
 
     def snapshot(self, now: float, nodes: Iterable[Node]) -> AccountsSnapshot | None:
         """As a pass sees it; None while no account was ever added."""
@@ -192,6 +200,7 @@ class AccountsState:
             half_life_s=self.settings.decay_half_life_s,
             book=self.limits.book,
             enforces_limits=self.limits_are_enforced,
+            credits=self.budgets.credits(self.tree, now),
         )
 
     def _history_at(self, now: float) -> History:
@@ -304,6 +313,14 @@ def placement_hit(
     accounts.measure(nodes.values())
     asked = tres.as_dict(tres.tres_of_allocation(allocation, nodes))
     return accounts.limits.hit(charged_of(job), asked, job.time_limit_s)
+
+
+def may_pay(accounts: AccountsState, job: Job, price: float, now: float) -> bool:
+    """Still no more than it bids now, out of a budget that is not yet spent."""
+    if not price:
+        return True
+    payer = accounts.tree.payer(job.spec.account)
+    return price <= job.bid and accounts.budgets.credits(accounts.tree, now).get(payer, 0.0) > 0
 
 
 # Changes

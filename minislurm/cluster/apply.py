@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from minislurm.cluster.budgets import held_milli
 from minislurm.cluster.events import (
     AccountsChanged,
     ClusterConfigured,
@@ -114,7 +115,7 @@ def apply(state: ClusterState, event: Event) -> None:
             state.partition_states[event.name] = event.state
             state.kept.partitions.pop(event.name, None)
         case AccountsChanged():
-            state.change_accounts(event.changes)
+            state.change_accounts(event.changes, event.time)
             _remember(state, RequestRecord(event.request_id, event.time))
         case JobsPurged():
             for job_id in event.job_ids:
@@ -211,6 +212,7 @@ def _back_to_pending(job: Job, now: float, cause: str, hold: bool) -> None:
     job.start_time = job.end_time = 0.0
     job.allocation = ()
     job.allocated_tres = ()
+    job.price = 0.0
     job.prepared_nodes = ()
     job.end_cause = job.end_state = job.cancelled_by = None
     job.exit_code = job.exit_signal = 0
@@ -311,6 +313,7 @@ def _place(state: ClusterState, event: RunPlaced) -> None:
         node.jobs.add(job.id)
         state.touch_node(node.name)
     job.allocated_tres = tres_of_allocation(event.allocation, state.nodes)
+    job.price = event.price
     state.accounts.started(job, event.time)
     state.index_job(job)
 
@@ -359,6 +362,7 @@ def _end_run(state: ClusterState, event: RunEnded) -> None:
     assert not job.open_nodes
     assert job.end_state is not None
     state.accounts.ended(job, event.time)
+    _remember_run(state, job, event.end_time or event.time)
     for step in job.steps.values():
         if step.state is JobState.RUNNING:
             step.state, step.end_time, step.open_nodes = JobState.CANCELLED, event.time, ()
@@ -372,6 +376,16 @@ def _end_run(state: ClusterState, event: RunEnded) -> None:
         job.end_time = event.end_time
         _count_ended(state, job)
     state.index_job(job)
+
+
+def _remember_run(state: ClusterState, job: Job, end_time: float) -> None:
+    """What the run says of the job, and of others like it."""
+    if not job.requeue_cause:
+        state.history.note(job, end_time)
+    if job.end_cause is not EndCause.LAUNCH_FAILURE:
+        run_s = max(0.0, end_time - job.start_time - job.suspended_time_s)
+        job.attained_time_s += run_s
+        job.attained_service_s += run_s * held_milli(job) / 1000
 
 
 def _end_step_on_nodes(state: ClusterState, event: StepNodeEnded) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from minislurm.cluster.accounts import charged_of, jobs_in
-from minislurm.cluster.queue import class_key
+from minislurm.cluster.budgets import rate_of
+from minislurm.cluster.queue import looks_of
 from minislurm.cluster.snapshot import availability, run_of
 from minislurm.cluster.state import ClusterState
 from minislurm.domain import tres
@@ -32,6 +33,7 @@ def check(state: ClusterState) -> None:
 def _check_job(state: ClusterState, job: Job) -> None:
     assert job.id < state.next_job_id, f"{job.id}: id not below the next one"
     assert state.jobs[job.id] is job
+    assert 0 <= job.price <= job.bid or not job.state.holds_nodes, f"{job.id}: pays more than it bids"
     if job.state is JobState.PENDING:
         assert not job.allocation, f"{job.id}: pending and holding nodes"
         assert not (job.held and job.eligible_time), f"{job.id}: held and eligible"
@@ -111,6 +113,7 @@ def _check_nodes(state: ClusterState) -> None:
 
 
 def _check_queue(state: ClusterState) -> None:
+    assert state.queue.looks == looks_of(state.configuration), "classes of the queue: orders"
     eligible = {job.id for job in state.jobs.values() if state.is_eligible(job)}
     assert set(state.queue.places) == eligible, "queue differs from the eligible jobs"
     listed = 0
@@ -120,7 +123,7 @@ def _check_queue(state: ClusterState) -> None:
         assert queued.array_rests == rests, "array rests of a class differ"
         for eligible_time, job_id in queued.members:
             job = state.jobs[job_id]
-            assert class_key(job, state.queue.by_account) == key, f"{job_id}: in the wrong class"
+            assert state.queue.key_of(job) == key, f"{job_id}: in the wrong class"
             assert job.eligible_time == eligible_time
             listed += 1
     assert listed == len(eligible), "a job queued twice"
@@ -155,6 +158,13 @@ def _check_accounts(state: ClusterState) -> None:
     assert state.queue.by_account is not accounts.tree.is_empty, "classes of the queue"
     for key in ledger.uses:
         assert key.kind != "user" or (key.name, key.user) in accounts.usage, f"{key}: runs without usage"
+    rates: Counter[str] = Counter()
+    for job in state.jobs.values():
+        payer = accounts.tree.payer(job.spec.account) if job.state.holds_nodes and job.price else ""
+        if payer:
+            rates[payer] += rate_of(job)
+    assert +rates == Counter(accounts.budgets.rates), "what accounts pay differs from their runs' prices"
+    assert rates.keys() <= accounts.budgets.spending.keys(), "runs are paid for without a record"
     found = next(problems(accounts.tree), "")
     assert not found, f"accounts: {found}"
 

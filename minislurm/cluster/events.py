@@ -84,6 +84,8 @@ class RunPlaced:
     allocation: tuple[NodeAllocation, ...] = ()
     pending_reason: str = ""
     priority: int = 0
+    #: For a GPU- or CPU-hour (order ``auction``).
+    price: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
+from typing import Literal
 
+from minislurm.domain.configuration import Configuration
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import Job
 from minislurm.domain.resources import ResourceRequest
@@ -26,19 +28,45 @@ class ClassKey:
     user_name: str = ""
     account: str = ""
     qos: str = ""
+    site_factor: int = 0
+    #: What the order of the partition looks at besides.
+    name: str = ""
+    attained_service_s: float = 0.0
+    attained_time_s: float = 0.0
+    bid: float = 0.0
     #: Of all the rest: a key is looked up again and again, and a request has many fields.
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         rest = (self.partition, self.time_limit_s, self.nice, self.priority, self.avoided_nodes)
         whose = (self.user_id, self.user_name, self.account, self.qos)
-        object.__setattr__(self, "_hash", hash((self.request, rest, whose)))
+        order = (self.site_factor, self.name, self.attained_service_s, self.attained_time_s, self.bid)
+        object.__setattr__(self, "_hash", hash((self.request, rest, whose, order)))
 
     def __hash__(self) -> int:
         return self._hash
 
 
-def class_key(job: Job, by_account: bool = False) -> ClassKey:
+#: The orders that look at more of a job; "history": sjf by the user's history.
+Looks = Literal["history", "mlfq", "auction"]
+
+
+def looks_of(configuration: Configuration) -> dict[str, Looks]:
+    """By partition, of those that have such an order."""
+    scheduler = configuration.scheduler
+    result: dict[str, Looks] = {}
+    for partition in configuration.partitions:
+        order = partition.order or scheduler.order
+        if order == "sjf" and (partition.sjf_by or scheduler.sjf_by) == "history":
+            result[partition.name] = "history"
+        elif order == "mlfq":
+            result[partition.name] = "mlfq"
+        elif order == "auction":
+            result[partition.name] = "auction"
+    return result
+
+
+def class_key(job: Job, by_account: bool = False, looks: Looks | None = None) -> ClassKey:
     spec = job.spec
     # As long as no account was ever added, equal jobs of a user are one class whatever they are charged to.
     named = by_account or bool(job.request.reservation)
@@ -53,6 +81,11 @@ def class_key(job: Job, by_account: bool = False) -> ClassKey:
         spec.user_name if named else "",
         spec.account if named else "",
         spec.qos if by_account else "",
+        job.site_factor,
+        job.name if looks == "history" else "",
+        job.attained_service_s if looks == "mlfq" else 0.0,
+        job.attained_time_s if looks == "mlfq" else 0.0,
+        job.bid if looks == "auction" else 0.0,
     )
 
 
@@ -76,6 +109,11 @@ class PendingQueue:
     next_number: int = field(default=1, compare=False)
     #: There are accounts: whose a job is decides about it.
     by_account: bool = False
+    #: By partition.
+    looks: dict[str, Looks] = field(default_factory=dict)
+
+    def key_of(self, job: Job) -> ClassKey:
+        return class_key(job, self.by_account, self.looks.get(job.partition))
 
     def __contains__(self, job_id: object) -> bool:
         return job_id in self.places
@@ -85,7 +123,7 @@ class PendingQueue:
 
     def add(self, job: Job) -> None:
         self.discard(job.id)
-        key = class_key(job, self.by_account)
+        key = self.key_of(job)
         self.places[job.id] = (key, job.eligible_time)
         queued = self.classes.get(key)
         if queued is None:

@@ -39,7 +39,7 @@ from minislurm.cluster.messages import (
 )
 from minislurm.cluster.node_messages import SILENT
 from minislurm.cluster.state import ClusterState
-from minislurm.cluster.submission import check_request, is_deadline, is_time_limit
+from minislurm.cluster.submission import check_request, is_deadline, is_time_limit, refuse_bid
 from minislurm.domain import hostlist
 from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import BATCH_STEP, JobId, NodeName
@@ -321,6 +321,14 @@ def _change(state: ClusterState, job: Job, changes: JobChanges, caller: Caller, 
         if not caller.is_operator:
             return Refusal(RefusalCode.ACCESS, job_id=job.id)
         job.priority = changes.priority
+    if changes.site_factor is not None:
+        if not caller.is_operator:
+            return Refusal(RefusalCode.ACCESS, job_id=job.id)
+        job.site_factor = changes.site_factor
+    if changes.bid is not None:
+        if not pending:
+            return Refusal(RefusalCode.JOB_NOT_PENDING, job_id=job.id)
+        job.bid = changes.bid
     if changes.time_limit_s is not None:
         if not is_time_limit(changes.time_limit_s):
             return Refusal(RefusalCode.INVALID_TIME_LIMIT, job_id=job.id)
@@ -339,6 +347,8 @@ def _change(state: ClusterState, job: Job, changes: JobChanges, caller: Caller, 
     refusal = _change_dependencies(state, job, changes)
     if refusal is None:
         refusal = _change_request(state, job, changes)
+    if refusal is None and (changes.bid is not None or changes.partition):
+        refusal = refuse_bid(state, job.bid, job.partition)
     if refusal is None and pending:
         if changes.begin_time is not None and changes.begin_time > now:
             job.eligible_time = 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minislurm.cluster import licenses, reservations
-from minislurm.cluster.accounts import placement_hit
+from minislurm.cluster.accounts import may_pay, placement_hit
 from minislurm.cluster.eligibility import latest_start
 from minislurm.cluster.ending import end_run
 from minislurm.cluster.events import (
@@ -63,6 +63,7 @@ def decide_placement(state: ClusterState, message: PlacementProposed, now: float
         and licenses.has_licenses(state, job)
         and licenses.may_share(state, job, names)
         and placement_hit(state.accounts, job, placement.allocation, state.nodes) is None
+        and may_pay(state.accounts, job, placement.price, now)
     ):
         return Refusal(RefusalCode.TRY_LATER, job_id=placement.job_id)
     run = RunNumber(job.run + 1)
@@ -79,7 +80,10 @@ def decide_placement(state: ClusterState, message: PlacementProposed, now: float
 
 
 def _run_placed(message: PlacementProposed, job_id: JobId, run: RunNumber, now: float) -> RunPlaced:
-    return RunPlaced(now, job_id, run, message.placement.allocation, message.pending_reason, message.priority)
+    placement = message.placement
+    return RunPlaced(
+        now, job_id, run, placement.allocation, message.pending_reason, message.priority, placement.price
+    )
 
 
 def _fits(state: ClusterState, allocation: tuple[NodeAllocation, ...]) -> bool:

@@ -138,7 +138,16 @@ def _kept_class(state: ClusterState, key: ClassKey, queued: QueueClass) -> Reque
     # What an array may still start depends on its running tasks as well.
     if view is None or queued.array_rests or view.partition is not state.kept.partitions.get(key.partition):
         view = queued.view = _class(state, key, queued)
+    elif state.queue.looks.get(key.partition) == "history" and view.expected_s != _expected_s(state, key):
+        view = queued.view = replace(view, expected_s=_expected_s(state, key))
     return view
+
+
+def _expected_s(state: ClusterState, key: ClassKey) -> float:
+    """0 where the partition's order does not ask for it."""
+    if state.queue.looks.get(key.partition) != "history":
+        return 0.0
+    return state.history.expected_s(key.user_id, key.name, key.request, key.time_limit_s)
 
 
 def _class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestClass:
@@ -163,6 +172,11 @@ def request_class(
         user_id=key.user_id,
         user_name=key.user_name,
         qos=key.qos,
+        site_factor=key.site_factor,
+        expected_s=_expected_s(state, key),
+        attained_service_s=key.attained_service_s,
+        attained_time_s=key.attained_time_s,
+        bid=key.bid,
         jobs=jobs,
         key=name,
     )

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from minislurm.cluster.accounts import AccountsState
-from minislurm.cluster.queue import PendingQueue
+from minislurm.cluster.history import History
+from minislurm.cluster.queue import PendingQueue, looks_of
 from minislurm.domain.accounts import AccountChanges
 from minislurm.domain.configuration import Configuration, Partition
 from minislurm.domain.ids import JobId, NodeName, StepId
@@ -80,6 +81,7 @@ class ClusterState:
     reservations: dict[str, Reservation] = field(default_factory=dict)
     next_job_id: JobId = JobId(1)
     accounts: AccountsState = field(default_factory=AccountsState)
+    history: History = field(default_factory=History)
     #: Parts of runs placed on nodes so far; the last is also kept by node, for round robin.
     placements: int = 0
 
@@ -181,6 +183,10 @@ class ClusterState:
         self.next_job_id = max(self.next_job_id, JobId(configuration.limits.first_job_id))
         self.accounts.settings = configuration.accounts
         self.accounts.capacity_is_known = False
+        looks = looks_of(configuration)
+        if looks != self.queue.looks:
+            self.queue.looks = looks
+            self._queue_anew()
 
     def place_nodes(self) -> None:
         """The topology, from the configuration and from what nodes have reported."""
@@ -245,13 +251,16 @@ class ClusterState:
             else:
                 self.licenses_used.pop(license.name, None)
 
-    def change_accounts(self, changes: AccountChanges) -> None:
-        self.accounts.change(changes, (self.jobs[job_id] for job_id in self.active))
+    def change_accounts(self, changes: AccountChanges, now: float) -> None:
+        self.accounts.change(changes, [self.jobs[job_id] for job_id in self.active], now)
         if self.queue.by_account is self.accounts.tree.is_empty:
             # From now on it matters whose a job is: the classes are other ones.
             self.queue.by_account = not self.accounts.tree.is_empty
-            for job_id in list(self.queue.places):
-                self.queue.add(self.jobs[job_id])
+            self._queue_anew()
+
+    def _queue_anew(self) -> None:
+        for job_id in list(self.queue.places):
+            self.queue.add(self.jobs[job_id])
 
     def count_blobs(self, job: Job, change: int) -> None:
         for name in (job.spec.script_hash, job.spec.environment_hash):
@@ -268,4 +277,4 @@ class ClusterState:
         self.queue.by_account = not self.accounts.tree.is_empty
         for job in sorted(self.jobs.values(), key=lambda j: j.end_time):
             self.index_job(job)
-        self.accounts.recount(self.jobs[job_id] for job_id in self.active)
+        self.accounts.recount([self.jobs[job_id] for job_id in self.active])

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from minislurm.cluster import licenses, reservations
 from minislurm.cluster.accounts import longest_s, refuse_job, with_account
+from minislurm.cluster.budgets import is_amount
 from minislurm.cluster.events import Event, JobSubmitted
 from minislurm.cluster.messages import Caller, SubmitJob
 from minislurm.cluster.state import ClusterState
@@ -77,7 +78,17 @@ def _refuse(state: ClusterState, spec: JobSpec, partition: Partition, caller: Ca
         return Refusal(RefusalCode.ACCESS)
     if spec.request.exclusive_user not in (None, spec.user_id):
         return Refusal(RefusalCode.ACCESS)
-    return check_request(state, spec.request, partition)
+    return refuse_bid(state, spec.bid, partition.name) or check_request(state, spec.request, partition)
+
+
+def refuse_bid(state: ClusterState, bid: float, partition: str) -> Refusal | None:
+    """Where nobody goes by bids, one would be ignored."""
+    if not is_amount(bid):
+        return Refusal(RefusalCode.INVALID_BID)
+    if bid and state.queue.looks.get(partition) != "auction":
+        detail = f"partition {partition} does not take bids"
+        return Refusal(RefusalCode.INVALID_BID, details=(detail,))
+    return None
 
 
 def _refuse_times(spec: JobSpec, now: float) -> Refusal | None:
@@ -227,6 +238,7 @@ def record_of(state: ClusterState, spec: JobSpec, partition: Partition, now: flo
         dependency_any=spec.dependency_any,
         requeue=bool(spec.requeue),
         deadline=spec.deadline,
+        bid=spec.bid,
         reason=_first_reason(spec, bool(dependencies), now),
         eligible_time=0.0 if waits else now,
     )

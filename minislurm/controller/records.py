@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from minislurm.cluster.accounts import UsageRecord
 from minislurm.cluster.apply import apply
+from minislurm.cluster.budgets import SpendingRecord
+from minislurm.cluster.history import HistoryRecord
 from minislurm.cluster.state import ArraySummary, ClusterState, RequestRecord
 from minislurm.controller.journal_format import decode
 from minislurm.controller.store import Snapshot, Store, StoreError
@@ -35,6 +37,8 @@ def changed_records(state: ClusterState, seq: int, unused_blobs: list[str]) -> S
     snapshot.records += _take("request", touched.requests, state.requests)
     snapshot.records += _take("reservation", touched.reservations, state.reservations)
     snapshot.records += _take("usage", state.accounts.touched_usage, state.accounts.usage)
+    snapshot.records += _take("spending", state.accounts.budgets.touched, state.accounts.budgets.spending)
+    snapshot.records += _take("history", state.history.touched, state.history.records)
     if state.accounts.touched_tree:
         state.accounts.touched_tree = False
         records = codec.to_proto(state.accounts.tree.records())
@@ -110,6 +114,12 @@ def load_snapshot(store: Store) -> ClusterState:
     for _, payload in store.records("usage"):
         usage = codec.from_proto(UsageRecord, journal_pb2.UsageRecord.FromString(payload))
         state.accounts.usage[usage.account, usage.user] = usage
+    for _, payload in store.records("spending"):
+        spending = codec.from_proto(SpendingRecord, journal_pb2.SpendingRecord.FromString(payload))
+        state.accounts.budgets.spending[spending.account] = spending
+    for _, payload in store.records("history"):
+        history = codec.from_proto(HistoryRecord, journal_pb2.HistoryRecord.FromString(payload))
+        state.history.records[history.user_id, history.similar] = history
     state.accounts.version = header.accounts_version
     state.partition_states = {k: PartitionState(v) for k, v in header.partition_states.items()}
     if header.configuration:

@@ -10,6 +10,7 @@ from minislurm.domain.accounts import QOS_FLAGS, ROOT, Account, AccountTree, Ass
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*\Z")
 _MOST = 2**53
+_MOST_CREDITS = 1e9
 
 
 def problems(tree: AccountTree) -> Iterator[str]:
@@ -77,6 +78,7 @@ def _amounts(tree: AccountTree) -> Iterator[str]:
         tables = (account.guarantee, account.borrow_limit, account.lend_limit, account.limits.group_tres)
         yield from _table(account.name, *tables, account.limits.max_tres_per_job)
         yield from _weight(account.name, account.weight)
+        yield from _budget(account)
     for item in tree.associations.values():
         where = f"user {item.user} in {item.account}"
         yield from _table(where, item.limits.group_tres, item.limits.max_tres_per_job)
@@ -97,6 +99,16 @@ def _table(where: str, *tables: dict[str, int]) -> Iterator[str]:
 def _weight(where: str, weight: int) -> Iterator[str]:
     if not 0 <= weight <= _MOST:
         yield f"{where}: the fairshare must be 0 or more"
+
+
+def _budget(account: Account) -> Iterator[str]:
+    if account.budget is not None and not 0 <= account.budget <= _MOST_CREDITS:
+        yield f"{account.name}: budget {account.budget:g} is not from 0 to {_MOST_CREDITS:g} credits"
+    period_s = account.budget_period_s
+    if period_s is not None and not 1 <= period_s <= _MOST:
+        yield f"{account.name}: the budget's period must be a second or more"
+    if period_s is not None and account.budget is None:
+        yield f"{account.name}: has a period of its budget, but no budget"
 
 
 def _guarantees(tree: AccountTree, account: Account) -> Iterator[str]:

@@ -65,6 +65,11 @@ class Account:
     #: The QOS that jobs may name; empty: as the parent.
     qos: tuple[str, ...] = ()
     default_qos: str = ""
+    #: Credits that its jobs, and those of accounts below without a budget, may bid in each period;
+    #: None: its parent's.
+    budget: float | None = None
+    #: None: the budget is given once.
+    budget_period_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +214,13 @@ class AccountTree:
             found |= self.accounts[account].guarantee
             self._guarantees[account] = found
         return found
+
+    def payer(self, account: str) -> str:
+        """The nearest account, from here upwards, that has a budget; "" for none."""
+        for name in self.path(account):
+            if self.accounts[name].budget is not None:
+                return name
+        return ""
 
     def association(self, account: str, user: str) -> Association | None:
         return self.associations.get(AssociationKey(account, user))

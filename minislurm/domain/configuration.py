@@ -74,7 +74,8 @@ class JournalSection:
 class SchedulerSection:
     #: A pass starts so long after the change that calls for it.
     batching_delay_s: float = 0.002
-    #: "multifactor", "fair" (who has least of its fair share), "fifo" or "sjf" (the shortest time limit)
+    #: "multifactor", "fair" (who has least of its fair share), "fifo", "sjf" (the shortest first), "mlfq"
+    #: (who had least) or "auction" (the highest bid)
     order: str = "multifactor"
     #: "easy", "conservative" or "off"
     backfill: str = "easy"
@@ -99,6 +100,16 @@ class SchedulerSection:
     priority_weight_fair_share: int = 10_000
     priority_weight_qos: int = 10_000
     priority_weight_association: int = 1000
+    #: What "sjf" takes for a job's length: its "limit", or the "history" of the user's similar jobs
+    sjf_by: str = "limit"
+    #: "mlfq": the service at which each next level begins, GPU-seconds, ascending
+    mlfq_levels: str = "3600,36000"
+    #: "mlfq": who waits so many times as long as it has run is raised to the first level; 0: nobody
+    mlfq_promote: float = 8.0
+    #: A large gang that has waited so long goes first in its tier; 0: none does
+    large_gang_wait_s: float = 2 * 86400.0
+    #: Large: of more than this part of its partition's nodes, CPUs or GPUs
+    large_gang_share: float = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +188,8 @@ class Partition:
     placement: str = ""
     #: "": the scheduler's.
     order: str = ""
+    #: "": the scheduler's.
+    sjf_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

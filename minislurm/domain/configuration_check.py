@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from minislurm.domain.configuration import Configuration, DomainSpec, License, Partition
+from minislurm.domain.configuration_values import parse_levels
 from minislurm.domain.gpu_links import link_problem
 from minislurm.domain.resources import capability_number
 from minislurm.domain.tres import parse_weights
@@ -45,6 +46,10 @@ def _sections(configuration: Configuration) -> Iterator[tuple[str, str]]:
         parse_weights(configuration.accounts.billing_weights)
     except ValueError as error:
         yield f'[accounts] billing_weights = "{configuration.accounts.billing_weights}"', str(error)
+    try:
+        parse_levels(configuration.scheduler.mlfq_levels)
+    except ValueError as error:
+        yield f'[scheduler] mlfq_levels = "{configuration.scheduler.mlfq_levels}"', str(error)
     for unknown in _PLACEHOLDER.findall(configuration.node.spool_dir):
         if unknown != "node":
             where = f'[node] spool_dir = "{configuration.node.spool_dir}"'

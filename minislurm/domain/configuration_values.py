@@ -22,7 +22,8 @@ from minislurm.domain.resources import GpuGroup
 
 #: Keys that take one of a few words.
 CHOICES: dict[str, tuple[str, ...]] = {
-    "order": ("multifactor", "fair", "fifo", "sjf"),
+    "order": ("multifactor", "fair", "fifo", "sjf", "mlfq", "auction"),
+    "sjf_by": ("limit", "history"),
     "backfill": ("easy", "conservative", "off"),
     "backfill_order": ("queue", "shortest"),
     "placement": (
@@ -41,6 +42,14 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "gpu_probe": ("auto", "nvml", "none"),
 }
 
+#: Words that one could expect, and why they are refused.
+REFUSED: dict[str, dict[str, str]] = {
+    "order": {
+        "round-robin": "is not supported: time slices need jobs that are suspended or requeued in favour of "
+        'others, which minislurm cannot do yet; "fair" and "mlfq" share without them'
+    },
+}
+
 #: (lowest, highest) of numbers; any other is 0 or more.
 RANGES: dict[str, tuple[float, float]] = {
     "controller_port": (1, 65535),
@@ -57,6 +66,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "backfill_depth": (0, math.inf),
     "shards_per_gpu": (0, 1000),
     "conservative_depth": (1, math.inf),
+    "large_gang_share": (0, 1),
     "token_lifetime_s": (1, 86400),
     "heartbeat_interval_s": (0.01, 3600),
 }
@@ -157,6 +167,17 @@ def size_mib(text: str) -> int:
     return math.ceil(float(match[1]) * _UNITS[match[2].upper()])
 
 
+def parse_levels(text: str) -> tuple[float, ...]:
+    """``3600,36000``: where each next level of "mlfq" begins, GPU-seconds. Raises ValueError("must be …")."""
+    try:
+        levels = tuple(float(word) for word in text.split(",") if word.strip())
+    except ValueError:
+        levels = (0.0,)
+    if any(not 0 < level < math.inf for level in levels) or list(levels) != sorted(set(levels)):
+        raise ValueError('must be ascending numbers of GPU-seconds such as "3600,36000"')
+    return levels
+
+
 def gpu_groups(value: object) -> tuple[GpuGroup, ...]:
     """8, "8", "a100:8", "gpu:a100:8", several separated by commas, or a list of these. Raises ValueError."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
@@ -223,6 +244,8 @@ def _text(owner: type, key: str, value: object) -> str:
         choices = CHOICES[key] + (("",) if _default(owner, key) == "" else ())
         if value in choices:
             return str(value)
+        if isinstance(value, str) and value in REFUSED.get(key, {}):
+            raise ValueError(REFUSED[key][value])
         raise ValueError("must be " + _either(choices))
     if not isinstance(value, str):
         raise ValueError("must be a string")

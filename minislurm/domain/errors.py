@@ -80,6 +80,7 @@ class RefusalCode(Enum):
     NODES_BUSY = "Requested nodes are busy"
     INVALID_TIME = "Invalid time specified"
     INVALID_USER = "Invalid user id"
+    INVALID_BID = "Invalid bid specification"
     INVALID_LICENSES = "Invalid license specification"
 
 

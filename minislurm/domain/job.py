@@ -126,6 +126,8 @@ class JobSpec:
     deadline: float = 0.0
     #: It starts within so long after it became eligible, or not at all (``--max-wait``); 0: no such limit.
     max_wait_s: float = 0.0
+    #: Offered for a GPU-hour (a CPU-hour, of a job without GPUs) where the partition's order is ``auction``.
+    bid: float = 0.0
 
     @property
     def is_array(self) -> bool:
@@ -246,6 +248,15 @@ class Job:
     deadline: float = 0.0
     #: What its run was charged with when it was placed (tres.py). Kept: a node's GPU types may change.
     allocated_tres: tuple[TresAmount, ...] = ()
+    #: Set by an operator, added to the priority (``scontrol update SiteFactor=``).
+    site_factor: int = 0
+    #: What its ended runs had in all: GPU-seconds (CPU-seconds, where it has no GPUs), and time.
+    attained_service_s: float = 0.0
+    attained_time_s: float = 0.0
+    #: Current value of the specification's.
+    bid: float = 0.0
+    #: What its run pays for a GPU-hour (or CPU-hour), fixed when it was placed.
+    price: float = 0.0
 
     @property
     def request(self) -> ResourceRequest:

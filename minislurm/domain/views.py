@@ -196,6 +196,8 @@ class JobChanges:
     licenses: str | None = None
     #: 0: none.
     deadline: float | None = None
+    site_factor: int | None = None
+    bid: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

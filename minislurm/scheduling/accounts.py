@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from minislurm.domain.accounts import AccountTree
@@ -32,6 +32,8 @@ class AccountsSnapshot:
     book: RuleBook | None = None
     #: False: nothing keeps a job from starting (`accounts.enforce`).
     enforces_limits: bool = True
+    #: Credits left by account, of those that have a budget (`auction.py`).
+    credits: Mapping[str, float] = field(default_factory=dict)
 
 
 class AccountsPass:
@@ -72,18 +74,33 @@ class AccountsPass:
 
     def priority(self, jobs: RequestClass) -> float:
         """The fair-share, QOS and association parts of the multifactor priority: weight × factor of each."""
+        return sum(self.factors(jobs))
+
+    def factors(self, jobs: RequestClass) -> tuple[float, float, float]:
+        """The same one by one."""
         if self._snapshot is None:
-            return 0.0
+            return 0.0, 0.0, 0.0
         tree, settings = self._snapshot.tree, self._settings
         qos, association = tree.qos.get(jobs.qos), tree.association(jobs.account, jobs.user_name)
         factor = self._snapshot.history.factor(jobs.account, jobs.user_name)
-        total = settings.priority_weight_fair_share * factor
+        by_qos = by_association = 0.0
         highest_qos, highest_association = self._highest
         if qos is not None and highest_qos:
-            total += settings.priority_weight_qos * qos.priority / highest_qos
+            by_qos = settings.priority_weight_qos * qos.priority / highest_qos
         if association is not None and highest_association:
-            total += settings.priority_weight_association * association.priority / highest_association
-        return total
+            by_association = settings.priority_weight_association * association.priority / highest_association
+        return settings.priority_weight_fair_share * factor, by_qos, by_association
+
+    def bid(self, jobs: RequestClass) -> float:
+        """What the class offers for a GPU- or CPU-hour; nothing while its account has no credits left."""
+        if not jobs.bid or self._snapshot is None:
+            return 0.0
+        payer = self._snapshot.tree.payer(jobs.account)
+        return jobs.bid if self._snapshot.credits.get(payer, 0.0) > 0 else 0.0
+
+    def payer(self, jobs: RequestClass) -> str:
+        """The account out of whose budget the class pays; "" for nobody."""
+        return "" if self._snapshot is None else self._snapshot.tree.payer(jobs.account)
 
     def is_fair(self, partition: Partition) -> bool:
         """Does the partition go by the order `fair`?"""

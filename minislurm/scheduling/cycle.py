@@ -11,6 +11,7 @@ from math import inf, isfinite
 
 from minislurm.domain.states import Reason
 from minislurm.scheduling.accounts import AccountsPass
+from minislurm.scheduling.auction import with_prices
 from minislurm.scheduling.backfill import Backfill, Reservation, end_of
 from minislurm.scheduling.capacity import Capacity
 from minislurm.scheduling.conservative import ConservativeBackfill
@@ -20,6 +21,7 @@ from minislurm.scheduling.nodes import Counts, Mask, Share
 from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.order import Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
+from minislurm.scheduling.ranks import Ranks
 from minislurm.scheduling.room import Room
 from minislurm.scheduling.rooms import Rooms
 from minislurm.scheduling.strategies import Strategies
@@ -54,7 +56,8 @@ def steps(
     yield from workspace.load(snapshot)
     accounts = AccountsPass(snapshot.accounts, snapshot.settings)
     ranking = Ranking(snapshot, accounts, len(workspace.table.inventory), workspace.cpus)
-    draft, queue = Draft(), Queue(snapshot.settings.order, accounts)
+    ranks = Ranks(snapshot, accounts, workspace.total_of)
+    draft, queue = Draft(), Queue(accounts, ranks)
     cycle = _Cycle(snapshot, workspace, queue, explain=explain)
 
     rows = workspace.table.inventory.rows
@@ -131,7 +134,8 @@ def steps(
     for turn in queue.rest():
         draft.wait(turn, cycle.why_beyond_depth(turn))
         yield
-    return draft.plan()
+    plan = draft.plan()
+    return with_prices(plan, draft.bids, accounts, workspace.filters) if draft.bids else plan
 
 
 class _Cycle:

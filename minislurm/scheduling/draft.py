@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minislurm.domain.resources import NodeAllocation
-from minislurm.scheduling.model import Placement, Plan, PriorityLine, QueuedJob, Standing, Wait
+from minislurm.scheduling.model import Placement, Plan, PriorityLine, QueuedJob, RequestClass, Standing, Wait
 from minislurm.scheduling.order import Turn
 
 
@@ -14,8 +14,12 @@ class Draft:
         self._placements: list[Placement] = []
         self._standings: list[Standing] = []
         self._limited: list[tuple[QueuedJob, PriorityLine]] = []
+        #: Which placements are of jobs that bid for them.
+        self.bids: list[tuple[int, RequestClass]] = []
 
     def start(self, turn: Turn, allocation: tuple[NodeAllocation, ...]) -> None:
+        if turn.jobs.bid:
+            self.bids.append((len(self._placements), turn.jobs))
         self._placements.append(Placement(turn.job.job_id, turn.task_id, allocation))
         turn.start()
 

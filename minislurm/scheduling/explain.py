@@ -25,6 +25,7 @@ from minislurm.scheduling.model import (
     Wait,
 )
 from minislurm.scheduling.order import Queue, Ranking, Turn
+from minislurm.scheduling.ranks import Ranks
 from minislurm.scheduling.workspace import Workspace
 
 #: So many of those before the job are named, so many heads are tried to be left out.
@@ -179,7 +180,7 @@ def _before(
     yield from workspace.load(snapshot)
     accounts = AccountsPass(snapshot.accounts, snapshot.settings)
     ranking = Ranking(snapshot, accounts, len(workspace.table.inventory), workspace.cpus)
-    queue = Queue(snapshot.settings.order, accounts)
+    queue = Queue(accounts, Ranks(snapshot, accounts, workspace.total_of))
     turns, rivals = [], _Rivals(jobs.partition)
     for other in snapshot.classes:
         if other.jobs and rivals.may_be(other.partition):

@@ -76,6 +76,9 @@ class Filters:
             self._members[partition.name] = found
         return found
 
+    def index_of(self, node: NodeName) -> int:
+        return self._inventory.index[node]
+
     def bounds(self, jobs: RequestClass) -> Bounds:
         return bounds_of(jobs.request, jobs.partition)
 

@@ -118,6 +118,15 @@ class RequestClass:
     user_id: int = 0
     user_name: str = ""
     qos: str = ""
+    #: Set by an operator, added to the priority.
+    site_factor: int = 0
+    #: By the user's history (``sjf``); 0: not known, or the time limit decides.
+    expected_s: float = 0.0
+    #: What the jobs' earlier runs had, each of them (``mlfq``): GPU- or CPU-seconds, and time.
+    attained_service_s: float = 0.0
+    attained_time_s: float = 0.0
+    #: For a GPU- or CPU-hour (``auction``).
+    bid: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +155,8 @@ class Placement:
     job_id: JobId
     task_id: int | None
     allocation: tuple[NodeAllocation, ...]
+    #: What it pays for a GPU- or CPU-hour (``auction``).
+    price: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

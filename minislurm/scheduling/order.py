@@ -1,10 +1,11 @@
 """Who is considered first: partition tier, then the order of the partition, then who was eligible first.
 
 Orders: ``multifactor`` is Slurm's priority: factors between 0 and 1 (age, job size, partition, fair share,
-QOS, association), each multiplied by its weight, minus nice. ``fifo`` takes jobs as they became eligible,
-``sjf`` the shortest time limit first; a priority that an operator has set comes before that. ``fair`` goes by
-the fair shares first (fair_share.py): a class moves back as its jobs start, so its place is looked at again
-when it comes.
+QOS, association), each multiplied by its weight, plus the operator's site factor, minus nice. ``fifo`` takes
+jobs as they became eligible; ``sjf``, ``mlfq`` and ``auction`` by a rank of their own (ranks.py); in all of
+these site factor, nice and a priority that an operator has set come before that. ``fair`` goes by the fair
+shares first (fair_share.py): a class moves back as its jobs start, so its place is looked at again when it
+comes. A large gang that has waited long enough goes before all others of its tier (ranks.py).
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from minislurm.domain.configuration import SchedulerSection
 from minislurm.scheduling.accounts import AccountsPass
 from minislurm.scheduling.fair_share import FairKey
 from minislurm.scheduling.model import AgeRule, PriorityLine, QueuedJob, RequestClass, Snapshot, Wait
+from minislurm.scheduling.priority import Components
+from minislurm.scheduling.ranks import Ranks
 from minislurm.scheduling.workspace import Candidate
 
 #: Tier negated, fair share, priority negated, rank in the partition's order, eligible and submission time,
 #: job id, which no two turns share: smallest first.
-Entry: TypeAlias = "tuple[int, FairKey, int, float, float, float, int, Turn]"
+Entry: TypeAlias = "tuple[int, FairKey, float, float, float, float, int, Turn]"
 
-#: Orders in which waiting is worth nothing, and the rule of such.
-_AGELESS = ("fifo", "sjf")
+#: Orders whose jobs have no factors; only what an operator or a user has set counts before the rank.
+_WITHOUT_FACTORS = frozenset({"fifo", "sjf", "mlfq", "auction"})
 _NO_AGE = AgeRule(0.0, 0.0, 0.0)
 
 #: Entries sorted between two yields: about a millisecond.
@@ -51,12 +54,12 @@ class Ranking:
 
     def line(self, candidate: Candidate) -> PriorityLine:
         jobs = candidate.jobs
-        if order_of(jobs, self._settings.order) in _AGELESS:
-            return PriorityLine(_NO_AGE, -jobs.nice, jobs.fixed_priority)
+        if order_of(jobs, self._settings.order) in _WITHOUT_FACTORS:
+            return PriorityLine(_NO_AGE, jobs.site_factor - jobs.nice, jobs.fixed_priority)
         signature = self._signature or self._sign()
         if candidate.ranking is not signature:
             if candidate.ranking != signature:
-                candidate.base = self._without_age(jobs, signature[1])
+                candidate.base = self._without_age(jobs)
             candidate.ranking = signature
         base = candidate.base + self._accounts.priority(jobs)
         return PriorityLine(self._age, base, jobs.fixed_priority)
@@ -68,11 +71,31 @@ class Ranking:
         self._signature = (self._settings, max(1, highest))
         return self._signature
 
-    def _without_age(self, jobs: RequestClass, job_factor_max: int) -> float:
+    def _without_age(self, jobs: RequestClass) -> float:
         """The part of the priority that all jobs of the class share and that does not change."""
+        size = self._settings.priority_weight_job_size * self._size_factor(jobs)
+        return self._partition_part(jobs) + size + jobs.site_factor - jobs.nice
+
+    def _partition_part(self, jobs: RequestClass) -> float:
+        highest = (self._signature or self._sign())[1]
+        factor = jobs.partition.priority_job_factor / highest
+        return self._settings.priority_weight_partition * factor
+
+    def components(self, jobs: RequestClass, eligible_time: float) -> Components:
+        """The parts that `line` puts together, for one job of the class, as sprio shows them."""
         settings = self._settings
-        partition = settings.priority_weight_partition * (jobs.partition.priority_job_factor / job_factor_max)
-        return partition + settings.priority_weight_job_size * self._size_factor(jobs) - jobs.nice
+        fair_share, qos, association = self._accounts.factors(jobs)
+        waited_s = min(max(self._age.now - eligible_time, 0.0), self._age.max_age_s)
+        return Components(
+            site=jobs.site_factor,
+            age=waited_s * self._age.rate,
+            association=association,
+            fair_share=fair_share,
+            job_size=settings.priority_weight_job_size * self._size_factor(jobs),
+            partition=self._partition_part(jobs),
+            qos=qos,
+            nice=jobs.nice,
+        )
 
     def _size_factor(self, jobs: RequestClass) -> float:
         """0 for the smallest, 1 for the whole cluster, by nodes and CPUs alike; or the other way round."""
@@ -80,6 +103,13 @@ class Ranking:
         cpus = max(request.tasks * request.cpus_per_task, request.nodes_min * request.cpus_per_node_min)
         size = (min(1.0, request.nodes_min / self._nodes) + min(1.0, cpus / self._cpus)) / 2
         return 1.0 - size if self._settings.priority_favor_small else size
+
+
+def components(snapshot: Snapshot, jobs: RequestClass, eligible_time: float) -> Components:
+    """The parts of the multifactor priority of one job of the class, at the time of the snapshot."""
+    accounts = AccountsPass(snapshot.accounts, snapshot.settings)
+    cpus = sum(node.cpus for node in snapshot.nodes)
+    return Ranking(snapshot, accounts, len(snapshot.nodes), cpus).components(jobs, eligible_time)
 
 
 def order_of(jobs: RequestClass, default: str) -> str:
@@ -152,9 +182,9 @@ class Queue:
     as anybody asks; a heap holds those that come back for their next job.
     """
 
-    def __init__(self, order: str, accounts: AccountsPass) -> None:
-        self._order = order
+    def __init__(self, accounts: AccountsPass, ranks: Ranks) -> None:
         self._accounts = accounts
+        self._ranks = ranks
         self._sorted: Iterator[Entry] = iter(())
         self._first: Entry | None = None
         self._heap: list[Entry] = []
@@ -207,7 +237,7 @@ class Queue:
     def _fair_key(self, turn: Turn) -> FairKey:
         if not self._accounts:
             return ()
-        if turn.jobs.partition.name in self._shortest_first:
+        if turn.jobs.partition.name in self._shortest_first or self._ranks.has_fixed_place(turn):
             return ()
         return self._accounts.fair_key(turn.jobs)
 
@@ -229,11 +259,13 @@ class Queue:
     def _entry(self, turn: Turn) -> Entry:
         jobs, job = turn.jobs, turn.job
         partition = jobs.partition
-        priority, rank = turn.priority.unbounded_at(job.eligible_time), 0.0
-        if partition.name in self._shortest_first:
+        priority: float
+        if self._ranks.has_fixed_place(turn):
+            priority, rank = inf, 0.0
+        elif partition.name in self._shortest_first:
             priority, rank = 0, jobs.time_limit_s or inf
-        elif (partition.order or self._order) == "sjf":
-            rank = jobs.time_limit_s or inf
+        else:
+            priority, rank = turn.priority.unbounded_at(job.eligible_time), self._ranks.rank(turn)
         return (
             -partition.priority_tier, self._fair_key(turn), -priority, rank, job.eligible_time,
             job.submit_time, job.job_id, turn,

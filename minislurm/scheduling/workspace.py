@@ -11,12 +11,12 @@ import operator
 from collections.abc import Generator, Hashable, Sequence
 from dataclasses import dataclass
 
-from minislurm.domain.configuration import SchedulerSection
+from minislurm.domain.configuration import Partition, SchedulerSection
 from minislurm.domain.ids import JobId
 from minislurm.domain.states import Reason
 from minislurm.domain.topology import Topology
 from minislurm.scheduling.backfill import Reservation
-from minislurm.scheduling.capacity import Demand, demand_of
+from minislurm.scheduling.capacity import Capacity, Demand, Sums, demand_of
 from minislurm.scheduling.filters import Filters, RequestKey, key_of
 from minislurm.scheduling.model import NodeAvailability, RequestClass, RunningJob, Snapshot, Wait
 from minislurm.scheduling.needs import Bounds
@@ -70,8 +70,8 @@ class Workspace:
     """Belongs to one pass at a time."""
 
     __slots__ = (
-        "_candidates", "_nodes", "_numbers", "_running", "_topology", "cpus", "filters", "is_still", "table",
-        "timeline", "verdicts",
+        "_candidates", "_nodes", "_numbers", "_running", "_topology", "_totals", "cpus", "filters",
+        "is_still", "table", "timeline", "verdicts",
     )  # fmt: skip
 
     table: NodeTable
@@ -92,6 +92,7 @@ class Workspace:
         self._nodes: Sequence[NodeAvailability] = ()
         self._candidates: dict[Hashable, Candidate] = {}
         self._numbers: dict[RequestKey, int] = {}
+        self._totals: dict[str, Sums] = {}
 
     def load(self, snapshot: Snapshot) -> Generator[None, None, None]:
         """Brings everything up to date. Yields between units of work."""
@@ -110,6 +111,7 @@ class Workspace:
             self.filters = Filters(self.table.inventory)
             self.timeline = Timeline(self.table.inventory)
             self._topology = snapshot.topology
+            self._totals = {}
             self.cpus = int(self.table.inventory.total.cpus.sum())
             self._candidates, self._numbers, self.verdicts = {}, {}, None
         self._nodes = snapshot.nodes
@@ -129,6 +131,14 @@ class Workspace:
                 jobs, number, bounds, demand, head=_head_of(jobs), misfit=self.filters.misfit(jobs)
             )
             self._candidates[name] = found
+        return found
+
+    def total_of(self, partition: Partition) -> Sums:
+        """What its usable nodes have, free or not."""
+        found = self._totals.get(partition.name)
+        if found is None:
+            total = self.table.inventory.total
+            found = self._totals[partition.name] = Capacity(self.filters, total).of(partition, total)
         return found
 
     def _update(self, snapshot: Snapshot) -> bool:

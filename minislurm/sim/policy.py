@@ -40,7 +40,21 @@ POLICIES = {
             "submission order, backfill delays none of those before it",
             {"order": "fifo", "backfill": "conservative"},
         ),
-        Policy("sjf", "the shortest time limit first, nobody passes it", {"order": "sjf", "backfill": "off"}),
+        Policy(
+            "sjf",
+            "the shortest time limit first, nobody passes it",
+            {"order": "sjf", "sjf_by": "limit", "backfill": "off"},
+        ),
+        Policy(
+            "sjf-history",
+            "as sjf, but by the user's last similar jobs instead of the limit",
+            {"order": "sjf", "sjf_by": "history", "backfill": "off"},
+        ),
+        Policy(
+            "mlfq",
+            "levels by attained service, EASY backfill",
+            {"order": "mlfq", "backfill": "easy"},
+        ),
     )
 }
 

@@ -141,7 +141,7 @@ class SignalBeforeEnd(_message.Message):
     def __init__(self, signal: _Optional[int] = ..., seconds_before: _Optional[float] = ..., batch_shell_only: bool = ...) -> None: ...
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "user_id", "group_id", "user_name", "group_name", "partition", "work_dir", "request", "account", "qos", "is_batch", "script_hash", "script_arguments", "environment_hash", "command", "std_in", "std_out", "std_err", "open_mode_append", "output_mode", "umask", "submit_host", "submit_pid", "nodes_given", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_gpu", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus", "gpus_per_node", "gpus_per_task", "gres", "exclusive", "constraint", "required_nodes", "excluded_nodes", "time_limit_s", "begin_time", "dependencies", "dependency_any", "kill_on_invalid_dependency", "array_tasks", "array_limit", "signal", "requeue", "hold", "nice", "priority", "comment", "wckey", "reservation", "licenses", "deadline", "max_wait_s")
+    __slots__ = ("name", "user_id", "group_id", "user_name", "group_name", "partition", "work_dir", "request", "account", "qos", "is_batch", "script_hash", "script_arguments", "environment_hash", "command", "std_in", "std_out", "std_err", "open_mode_append", "output_mode", "umask", "submit_host", "submit_pid", "nodes_given", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_gpu", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus", "gpus_per_node", "gpus_per_task", "gres", "exclusive", "constraint", "required_nodes", "excluded_nodes", "time_limit_s", "begin_time", "dependencies", "dependency_any", "kill_on_invalid_dependency", "array_tasks", "array_limit", "signal", "requeue", "hold", "nice", "priority", "comment", "wckey", "reservation", "licenses", "deadline", "max_wait_s", "bid")
     NAME_FIELD_NUMBER: _ClassVar[int]
     USER_ID_FIELD_NUMBER: _ClassVar[int]
     GROUP_ID_FIELD_NUMBER: _ClassVar[int]
@@ -199,6 +199,7 @@ class JobSpec(_message.Message):
     LICENSES_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_FIELD_NUMBER: _ClassVar[int]
     MAX_WAIT_S_FIELD_NUMBER: _ClassVar[int]
+    BID_FIELD_NUMBER: _ClassVar[int]
     name: str
     user_id: int
     group_id: int
@@ -256,7 +257,8 @@ class JobSpec(_message.Message):
     licenses: str
     deadline: float
     max_wait_s: float
-    def __init__(self, name: _Optional[str] = ..., user_id: _Optional[int] = ..., group_id: _Optional[int] = ..., user_name: _Optional[str] = ..., group_name: _Optional[str] = ..., partition: _Optional[str] = ..., work_dir: _Optional[str] = ..., request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., account: _Optional[str] = ..., qos: _Optional[str] = ..., is_batch: bool = ..., script_hash: _Optional[str] = ..., script_arguments: _Optional[_Iterable[str]] = ..., environment_hash: _Optional[str] = ..., command: _Optional[str] = ..., std_in: _Optional[str] = ..., std_out: _Optional[str] = ..., std_err: _Optional[str] = ..., open_mode_append: bool = ..., output_mode: _Optional[int] = ..., umask: _Optional[int] = ..., submit_host: _Optional[str] = ..., submit_pid: _Optional[int] = ..., nodes_given: bool = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_gpu: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus: _Optional[str] = ..., gpus_per_node: _Optional[str] = ..., gpus_per_task: _Optional[str] = ..., gres: _Optional[str] = ..., exclusive: _Optional[str] = ..., constraint: _Optional[str] = ..., required_nodes: _Optional[str] = ..., excluded_nodes: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., begin_time: _Optional[float] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., dependency_any: bool = ..., kill_on_invalid_dependency: bool = ..., array_tasks: _Optional[_Iterable[int]] = ..., array_limit: _Optional[int] = ..., signal: _Optional[_Union[SignalBeforeEnd, _Mapping]] = ..., requeue: bool = ..., hold: bool = ..., nice: _Optional[int] = ..., priority: _Optional[int] = ..., comment: _Optional[str] = ..., wckey: _Optional[str] = ..., reservation: _Optional[str] = ..., licenses: _Optional[str] = ..., deadline: _Optional[float] = ..., max_wait_s: _Optional[float] = ...) -> None: ...
+    bid: float
+    def __init__(self, name: _Optional[str] = ..., user_id: _Optional[int] = ..., group_id: _Optional[int] = ..., user_name: _Optional[str] = ..., group_name: _Optional[str] = ..., partition: _Optional[str] = ..., work_dir: _Optional[str] = ..., request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., account: _Optional[str] = ..., qos: _Optional[str] = ..., is_batch: bool = ..., script_hash: _Optional[str] = ..., script_arguments: _Optional[_Iterable[str]] = ..., environment_hash: _Optional[str] = ..., command: _Optional[str] = ..., std_in: _Optional[str] = ..., std_out: _Optional[str] = ..., std_err: _Optional[str] = ..., open_mode_append: bool = ..., output_mode: _Optional[int] = ..., umask: _Optional[int] = ..., submit_host: _Optional[str] = ..., submit_pid: _Optional[int] = ..., nodes_given: bool = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_gpu: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus: _Optional[str] = ..., gpus_per_node: _Optional[str] = ..., gpus_per_task: _Optional[str] = ..., gres: _Optional[str] = ..., exclusive: _Optional[str] = ..., constraint: _Optional[str] = ..., required_nodes: _Optional[str] = ..., excluded_nodes: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., begin_time: _Optional[float] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., dependency_any: bool = ..., kill_on_invalid_dependency: bool = ..., array_tasks: _Optional[_Iterable[int]] = ..., array_limit: _Optional[int] = ..., signal: _Optional[_Union[SignalBeforeEnd, _Mapping]] = ..., requeue: bool = ..., hold: bool = ..., nice: _Optional[int] = ..., priority: _Optional[int] = ..., comment: _Optional[str] = ..., wckey: _Optional[str] = ..., reservation: _Optional[str] = ..., licenses: _Optional[str] = ..., deadline: _Optional[float] = ..., max_wait_s: _Optional[float] = ..., bid: _Optional[float] = ...) -> None: ...
 
 class Step(_message.Message):
     __slots__ = ("id", "name", "nodes", "tasks", "tasks_per_node", "start_time", "end_time", "state", "exit_code", "exit_signal", "open_nodes", "time_limit_s")
@@ -287,7 +289,7 @@ class Step(_message.Message):
     def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[_Iterable[int]] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., state: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., open_nodes: _Optional[_Iterable[str]] = ..., time_limit_s: _Optional[float] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("id", "spec", "submit_time", "state", "run", "array_job_id", "array_task_id", "pending_tasks", "name", "partition", "time_limit_s", "nice", "comment", "array_limit", "begin_time", "priority", "held", "dependencies", "requeue", "changed_request", "avoided_nodes", "reason", "eligible_time", "start_time", "end_time", "allocation", "prepared_nodes", "open_nodes", "end_cause", "end_state", "cancelled_by", "requeue_held", "exit_code", "exit_signal", "derived_exit_code", "derived_exit_signal", "requeues", "signal_sent", "next_step_id", "steps", "suspended_time_s", "requeue_cause", "pending_reason", "restart_reason", "start_priority", "dependency_any", "deadline", "switches_waived", "allocated_tres")
+    __slots__ = ("id", "spec", "submit_time", "state", "run", "array_job_id", "array_task_id", "pending_tasks", "name", "partition", "time_limit_s", "nice", "comment", "array_limit", "begin_time", "priority", "held", "dependencies", "requeue", "changed_request", "avoided_nodes", "reason", "eligible_time", "start_time", "end_time", "allocation", "prepared_nodes", "open_nodes", "end_cause", "end_state", "cancelled_by", "requeue_held", "exit_code", "exit_signal", "derived_exit_code", "derived_exit_signal", "requeues", "signal_sent", "next_step_id", "steps", "suspended_time_s", "requeue_cause", "pending_reason", "restart_reason", "start_priority", "dependency_any", "deadline", "switches_waived", "allocated_tres", "site_factor", "attained_service_s", "attained_time_s", "bid", "price")
     class RequeuesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -351,6 +353,11 @@ class Job(_message.Message):
     DEADLINE_FIELD_NUMBER: _ClassVar[int]
     SWITCHES_WAIVED_FIELD_NUMBER: _ClassVar[int]
     ALLOCATED_TRES_FIELD_NUMBER: _ClassVar[int]
+    SITE_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    ATTAINED_SERVICE_S_FIELD_NUMBER: _ClassVar[int]
+    ATTAINED_TIME_S_FIELD_NUMBER: _ClassVar[int]
+    BID_FIELD_NUMBER: _ClassVar[int]
+    PRICE_FIELD_NUMBER: _ClassVar[int]
     id: int
     spec: JobSpec
     submit_time: float
@@ -400,7 +407,12 @@ class Job(_message.Message):
     deadline: float
     switches_waived: bool
     allocated_tres: _containers.RepeatedCompositeFieldContainer[TresAmount]
-    def __init__(self, id: _Optional[int] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., submit_time: _Optional[float] = ..., state: _Optional[str] = ..., run: _Optional[int] = ..., array_job_id: _Optional[int] = ..., array_task_id: _Optional[int] = ..., pending_tasks: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., priority: _Optional[int] = ..., held: _Optional[str] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., requeue: bool = ..., changed_request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., avoided_nodes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., eligible_time: _Optional[float] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., allocation: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., prepared_nodes: _Optional[_Iterable[str]] = ..., open_nodes: _Optional[_Iterable[str]] = ..., end_cause: _Optional[str] = ..., end_state: _Optional[str] = ..., cancelled_by: _Optional[int] = ..., requeue_held: bool = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., derived_exit_code: _Optional[int] = ..., derived_exit_signal: _Optional[int] = ..., requeues: _Optional[_Mapping[str, int]] = ..., signal_sent: bool = ..., next_step_id: _Optional[int] = ..., steps: _Optional[_Mapping[int, Step]] = ..., suspended_time_s: _Optional[float] = ..., requeue_cause: _Optional[str] = ..., pending_reason: _Optional[str] = ..., restart_reason: _Optional[str] = ..., start_priority: _Optional[int] = ..., dependency_any: bool = ..., deadline: _Optional[float] = ..., switches_waived: bool = ..., allocated_tres: _Optional[_Iterable[_Union[TresAmount, _Mapping]]] = ...) -> None: ...
+    site_factor: int
+    attained_service_s: float
+    attained_time_s: float
+    bid: float
+    price: float
+    def __init__(self, id: _Optional[int] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., submit_time: _Optional[float] = ..., state: _Optional[str] = ..., run: _Optional[int] = ..., array_job_id: _Optional[int] = ..., array_task_id: _Optional[int] = ..., pending_tasks: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., priority: _Optional[int] = ..., held: _Optional[str] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., requeue: bool = ..., changed_request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., avoided_nodes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., eligible_time: _Optional[float] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., allocation: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., prepared_nodes: _Optional[_Iterable[str]] = ..., open_nodes: _Optional[_Iterable[str]] = ..., end_cause: _Optional[str] = ..., end_state: _Optional[str] = ..., cancelled_by: _Optional[int] = ..., requeue_held: bool = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., derived_exit_code: _Optional[int] = ..., derived_exit_signal: _Optional[int] = ..., requeues: _Optional[_Mapping[str, int]] = ..., signal_sent: bool = ..., next_step_id: _Optional[int] = ..., steps: _Optional[_Mapping[int, Step]] = ..., suspended_time_s: _Optional[float] = ..., requeue_cause: _Optional[str] = ..., pending_reason: _Optional[str] = ..., restart_reason: _Optional[str] = ..., start_priority: _Optional[int] = ..., dependency_any: bool = ..., deadline: _Optional[float] = ..., switches_waived: bool = ..., allocated_tres: _Optional[_Iterable[_Union[TresAmount, _Mapping]]] = ..., site_factor: _Optional[int] = ..., attained_service_s: _Optional[float] = ..., attained_time_s: _Optional[float] = ..., bid: _Optional[float] = ..., price: _Optional[float] = ...) -> None: ...
 
 class AssociationLimits(_message.Message):
     __slots__ = ("group_tres", "group_jobs", "group_submit_jobs", "max_jobs", "max_submit_jobs", "max_tres_per_job", "max_wall_s")
@@ -435,7 +447,7 @@ class AssociationLimits(_message.Message):
     def __init__(self, group_tres: _Optional[_Mapping[str, int]] = ..., group_jobs: _Optional[int] = ..., group_submit_jobs: _Optional[int] = ..., max_jobs: _Optional[int] = ..., max_submit_jobs: _Optional[int] = ..., max_tres_per_job: _Optional[_Mapping[str, int]] = ..., max_wall_s: _Optional[float] = ...) -> None: ...
 
 class Account(_message.Message):
-    __slots__ = ("name", "parent", "description", "organization", "weight", "priority", "limits", "guarantee", "borrow_limit", "lend_limit", "qos", "default_qos")
+    __slots__ = ("name", "parent", "description", "organization", "weight", "priority", "limits", "guarantee", "borrow_limit", "lend_limit", "qos", "default_qos", "budget", "budget_period_s")
     class GuaranteeEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -469,6 +481,8 @@ class Account(_message.Message):
     LEND_LIMIT_FIELD_NUMBER: _ClassVar[int]
     QOS_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_QOS_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_PERIOD_S_FIELD_NUMBER: _ClassVar[int]
     name: str
     parent: str
     description: str
@@ -481,7 +495,9 @@ class Account(_message.Message):
     lend_limit: _containers.ScalarMap[str, int]
     qos: _containers.RepeatedScalarFieldContainer[str]
     default_qos: str
-    def __init__(self, name: _Optional[str] = ..., parent: _Optional[str] = ..., description: _Optional[str] = ..., organization: _Optional[str] = ..., weight: _Optional[int] = ..., priority: _Optional[int] = ..., limits: _Optional[_Union[AssociationLimits, _Mapping]] = ..., guarantee: _Optional[_Mapping[str, int]] = ..., borrow_limit: _Optional[_Mapping[str, int]] = ..., lend_limit: _Optional[_Mapping[str, int]] = ..., qos: _Optional[_Iterable[str]] = ..., default_qos: _Optional[str] = ...) -> None: ...
+    budget: float
+    budget_period_s: float
+    def __init__(self, name: _Optional[str] = ..., parent: _Optional[str] = ..., description: _Optional[str] = ..., organization: _Optional[str] = ..., weight: _Optional[int] = ..., priority: _Optional[int] = ..., limits: _Optional[_Union[AssociationLimits, _Mapping]] = ..., guarantee: _Optional[_Mapping[str, int]] = ..., borrow_limit: _Optional[_Mapping[str, int]] = ..., lend_limit: _Optional[_Mapping[str, int]] = ..., qos: _Optional[_Iterable[str]] = ..., default_qos: _Optional[str] = ..., budget: _Optional[float] = ..., budget_period_s: _Optional[float] = ...) -> None: ...
 
 class Association(_message.Message):
     __slots__ = ("account", "user", "weight", "priority", "limits", "qos", "default_qos")

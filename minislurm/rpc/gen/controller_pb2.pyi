@@ -148,7 +148,7 @@ class RequeueRequest(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., targets: _Optional[_Iterable[_Union[JobTarget, _Mapping]]] = ..., hold: bool = ...) -> None: ...
 
 class JobChanges(_message.Message):
-    __slots__ = ("name", "partition", "time_limit_s", "nice", "priority", "comment", "array_limit", "begin_time", "requeue", "nodes_min", "nodes_max", "features", "required_nodes", "excluded_nodes", "clear_dependencies", "dependencies", "dependency_any", "cpus_per_task", "tasks", "memory_per_node_mib", "memory_per_cpu_mib", "reservation", "licenses", "deadline")
+    __slots__ = ("name", "partition", "time_limit_s", "nice", "priority", "comment", "array_limit", "begin_time", "requeue", "nodes_min", "nodes_max", "features", "required_nodes", "excluded_nodes", "clear_dependencies", "dependencies", "dependency_any", "cpus_per_task", "tasks", "memory_per_node_mib", "memory_per_cpu_mib", "reservation", "licenses", "deadline", "site_factor", "bid")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     TIME_LIMIT_S_FIELD_NUMBER: _ClassVar[int]
@@ -173,6 +173,8 @@ class JobChanges(_message.Message):
     RESERVATION_FIELD_NUMBER: _ClassVar[int]
     LICENSES_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    SITE_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    BID_FIELD_NUMBER: _ClassVar[int]
     name: str
     partition: str
     time_limit_s: float
@@ -197,7 +199,9 @@ class JobChanges(_message.Message):
     reservation: str
     licenses: str
     deadline: float
-    def __init__(self, name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., priority: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., requeue: bool = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., features: _Optional[str] = ..., required_nodes: _Optional[str] = ..., excluded_nodes: _Optional[str] = ..., clear_dependencies: bool = ..., dependencies: _Optional[_Iterable[_Union[_common_pb2.Dependency, _Mapping]]] = ..., dependency_any: bool = ..., cpus_per_task: _Optional[int] = ..., tasks: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., reservation: _Optional[str] = ..., licenses: _Optional[str] = ..., deadline: _Optional[float] = ...) -> None: ...
+    site_factor: int
+    bid: float
+    def __init__(self, name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., priority: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., requeue: bool = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., features: _Optional[str] = ..., required_nodes: _Optional[str] = ..., excluded_nodes: _Optional[str] = ..., clear_dependencies: bool = ..., dependencies: _Optional[_Iterable[_Union[_common_pb2.Dependency, _Mapping]]] = ..., dependency_any: bool = ..., cpus_per_task: _Optional[int] = ..., tasks: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., reservation: _Optional[str] = ..., licenses: _Optional[str] = ..., deadline: _Optional[float] = ..., site_factor: _Optional[int] = ..., bid: _Optional[float] = ...) -> None: ...
 
 class UpdateJobRequest(_message.Message):
     __slots__ = ("request_id", "targets", "changes")

@@ -138,20 +138,22 @@ class TaskDetached(_message.Message):
     def __init__(self, time: _Optional[float] = ..., array_job_id: _Optional[int] = ..., task_id: _Optional[int] = ..., job_id: _Optional[int] = ...) -> None: ...
 
 class RunPlaced(_message.Message):
-    __slots__ = ("time", "job_id", "run", "allocation", "pending_reason", "priority")
+    __slots__ = ("time", "job_id", "run", "allocation", "pending_reason", "priority", "price")
     TIME_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     ALLOCATION_FIELD_NUMBER: _ClassVar[int]
     PENDING_REASON_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    PRICE_FIELD_NUMBER: _ClassVar[int]
     time: float
     job_id: int
     run: int
     allocation: _containers.RepeatedCompositeFieldContainer[_common_pb2.NodeAllocation]
     pending_reason: str
     priority: int
-    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., allocation: _Optional[_Iterable[_Union[_common_pb2.NodeAllocation, _Mapping]]] = ..., pending_reason: _Optional[str] = ..., priority: _Optional[int] = ...) -> None: ...
+    price: float
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., allocation: _Optional[_Iterable[_Union[_common_pb2.NodeAllocation, _Mapping]]] = ..., pending_reason: _Optional[str] = ..., priority: _Optional[int] = ..., price: _Optional[float] = ...) -> None: ...
 
 class NodePrepared(_message.Message):
     __slots__ = ("time", "job_id", "run", "node")
@@ -443,6 +445,28 @@ class UsageRecord(_message.Message):
     time: float
     tres_seconds: _containers.ScalarMap[str, float]
     def __init__(self, account: _Optional[str] = ..., user: _Optional[str] = ..., time: _Optional[float] = ..., tres_seconds: _Optional[_Mapping[str, float]] = ...) -> None: ...
+
+class HistoryRecord(_message.Message):
+    __slots__ = ("user_id", "similar", "run_times_s", "time")
+    USER_ID_FIELD_NUMBER: _ClassVar[int]
+    SIMILAR_FIELD_NUMBER: _ClassVar[int]
+    RUN_TIMES_S_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    user_id: int
+    similar: str
+    run_times_s: _containers.RepeatedScalarFieldContainer[float]
+    time: float
+    def __init__(self, user_id: _Optional[int] = ..., similar: _Optional[str] = ..., run_times_s: _Optional[_Iterable[float]] = ..., time: _Optional[float] = ...) -> None: ...
+
+class SpendingRecord(_message.Message):
+    __slots__ = ("account", "time", "spent")
+    ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    SPENT_FIELD_NUMBER: _ClassVar[int]
+    account: str
+    time: float
+    spent: float
+    def __init__(self, account: _Optional[str] = ..., time: _Optional[float] = ..., spent: _Optional[float] = ...) -> None: ...
 
 class AccountsChanged(_message.Message):
     __slots__ = ("time", "changes", "request_id")

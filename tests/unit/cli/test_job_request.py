@@ -305,3 +305,13 @@ def test_claims_besides_nodes() -> None:
 def test_licenses_that_are_none() -> None:
     with pytest.raises(Refusal, match="Invalid license specification"):
         _spec("--licenses=ansys:x")
+
+
+def test_a_bid_is_credits_to_the_millionth() -> None:
+    assert (
+        make_submission(_options("--bid=2.000001"), _SCRIPT, Configuration(), command="sbatch").spec.bid
+        == 2.000001
+    )
+    for text in ("-1", "x", "1e3", "0.0000001"):
+        with pytest.raises(UsageError, match="--bid"):
+            _options(f"--bid={text}")

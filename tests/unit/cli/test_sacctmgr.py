@@ -45,7 +45,7 @@ class Controller:
         refusal = refuse_changes(self.accounts, changes, [])
         if refusal is not None:
             raise refusal
-        self.accounts.change(changes, [])
+        self.accounts.change(changes, [], 0.0)
         self.changed += 1
 
 
@@ -202,7 +202,7 @@ def test_a_change_is_made_on_the_tree_that_is_there(controller: Controller, fill
     def other() -> None:
         controller.meanwhile = lambda: None
         lab = replace(controller.tree.accounts["lab"], weight=42)
-        controller.accounts.change(AccountChanges(accounts=(lab,)), [])
+        controller.accounts.change(AccountChanges(accounts=(lab,)), [], 0.0)
 
     controller.meanwhile = other
     assert filled("-iQ modify account lab set priority=5") == (0, "")
@@ -330,3 +330,23 @@ def test_what_is_wrong_with_a_file_is_named(text: str, said: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
         account_file.read(text, "f")
     assert str(raised.value) == said
+
+
+def test_a_budget_is_given_by_period_and_taken_back(controller: Controller, filled: Run) -> None:
+    assert filled("-i modify account lab set Budget=99.5 BudgetPeriod=7-0")[0] == 0
+    lab = controller.tree.accounts["lab"]
+    assert (lab.budget, lab.budget_period_s) == (99.5, 7 * 86400.0)
+    shown = filled("-nP show assoc account=lab format=account,user,budget,budgetperiod")
+    assert "lab||99.5|7-00:00:00" in shown[1]
+    assert account_file.read(account_file.write(controller.tree), "it") == controller.tree
+    filled("-i modify account lab set Budget=-1")
+    assert controller.tree.accounts["lab"].budget is None
+    assert controller.tree.accounts["lab"].budget_period_s is None
+
+
+@pytest.mark.parametrize("words", ["Budget=x", "Budget=-2", "Budget=1.2345678", "BudgetPeriod=1:00:00"])
+def test_a_bad_budget_is_refused(controller: Controller, filled: Run, words: str) -> None:
+    code, text = filled(f"-i modify account lab set {words}")
+    assert code == 1
+    assert "Bad value for budget" in text or "lab: has a period of its budget, but no budget" in text
+    assert controller.tree.accounts["lab"].budget is None

@@ -161,3 +161,11 @@ def test_what_cannot_be_done(words: list[str], message: str, prefix: bool) -> No
 def test_bytes_that_are_no_text_are_refused() -> None:
     with pytest.raises(UpdateError, match="Invalid input"):
         parse_update(["JobId=1", "Comment=caf\udce9"], 0.0)
+
+
+def test_site_factor_and_bid() -> None:
+    assert parse_update(["JobId=4", "SiteFactor=-20"], NOW).changes.site_factor == -20
+    assert parse_update(["JobId=4", "Bid=2.5"], NOW).changes.bid == 2.5
+    for words in ("SiteFactor=x", "Bid=-1", "Bid=1.0000001"):
+        with pytest.raises(UsageError, match="Invalid"):
+            parse_update(["JobId=4", words], NOW)

@@ -40,6 +40,9 @@ from tests.unit.cluster.acting import cancel, hold, operate, requeue, update
 def a_history(seed: int, steps: int = 75) -> SimCluster:
     chance = random.Random(seed)
     configuration = a_configuration(4, cpus=4, gpus=2, racks=2)
+    order = chance.choice(["multifactor", "sjf", "mlfq", "auction"])
+    scheduler = replace(configuration.scheduler, order=order, sjf_by="history", mlfq_levels="5,50")
+    configuration = replace(configuration, scheduler=scheduler)
     timers = replace(configuration.timers, min_job_age_s=20.0, prepare_timeout_s=5.0, request_memory_s=50.0)
     cluster = SimCluster(replace(configuration, timers=timers), duration_of=lambda job: 3.0 + job.id % 7)
     for _ in range(steps):
@@ -56,6 +59,7 @@ def a_history(seed: int, steps: int = 75) -> SimCluster:
                 requeue(cluster, number, by=OPERATOR, hold=chance.random() < 0.3)
             case 6:
                 update(cluster, number, by=OPERATOR, comment=f"c{number}", time_limit_s=30.0)
+                update(cluster, number, by=OPERATOR, site_factor=number - 12)
             case 7:
                 cluster.kill_node(node)
                 cluster.declare_lost(node)
@@ -95,8 +99,14 @@ def _reserve(cluster: SimCluster, chance: random.Random, node: str) -> None:
 def _change_accounts(cluster: SimCluster, chance: random.Random) -> None:
     """Users user1000 and user1001 in accounts a and b, with whatever limits."""
     limits = AssociationLimits({"gres/gpu": chance.randint(0, 6)}, max_jobs=chance.choice([None, 2]))
+    budget: dict[str, float] = {}
+    if chance.random() < 0.7:
+        budget = {"budget": chance.choice([0.001, 1.0]), "budget_period_s": 30.0}
     changes = AccountChanges(
-        accounts=(Account("a", weight=chance.randint(1, 5)), Account("b", parent="a", limits=limits)),
+        accounts=(
+            Account("a", weight=chance.randint(1, 5), **budget),
+            Account("b", parent="a", limits=limits),
+        ),
         users=(AccountUser("user1000", "a"), AccountUser("user1001", "b")),
         associations=tuple(
             Association(*pair) for pair in (("a", "user1000"), ("b", "user1000"), ("b", "user1001"))
@@ -110,6 +120,7 @@ def _submit(cluster: SimCluster, chance: random.Random) -> None:
     kinds = [None, *DependencyKind]
     kind = chance.choice(kinds)
     dependencies = () if kind is None else (Dependency(kind, chance.choice(list(cluster.state.jobs) or [1])),)
+    takes_bids = cluster.configuration.scheduler.order == "auction"
     try:
         cluster.submit(
             name=chance.choice("ab"),
@@ -126,6 +137,7 @@ def _submit(cluster: SimCluster, chance: random.Random) -> None:
             is_batch=chance.random() < 0.9,
             user_name=chance.choice(["user1000", "user1000", "user1001", "nobody"]),
             account=chance.choice(["", "", "b"]),
+            bid=float(chance.randint(0, 3)) if takes_bids else 0.0,
         )
     except Refusal:
         pass

@@ -465,3 +465,18 @@ def test_ten_thousand_nodes_stay_quick_to_write_and_equal() -> None:
     odd = replace(configuration.nodes[5000], weight=2)
     changed = replace(configuration, nodes=(*configuration.nodes[:5000], odd, *configuration.nodes[5001:]))
     assert to_toml(changed).count("[[nodes]]") == 3
+
+
+def test_time_slices_are_refused_by_name() -> None:
+    for text in ('[scheduler]\norder = "round-robin"', '[[partitions]]\nname = "b"\norder = "round-robin"'):
+        with pytest.raises(
+            ConfigurationError, match=r"order = \"round-robin\": is not supported: time slices"
+        ):
+            parse(text)
+
+
+@pytest.mark.parametrize("levels", ["5,5", "5,1", "0", "x", "1,inf", "-1"])
+def test_levels_ascend(levels: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"mlfq_levels.*must be ascending numbers of GPU-seconds"):
+        parse(f'[scheduler]\nmlfq_levels = "{levels}"')
+    assert parse('[scheduler]\nmlfq_levels = ""').scheduler.mlfq_levels == ""

@@ -188,3 +188,37 @@ def test_progress_is_told_at_the_end() -> None:
     told: list[int] = []
     replay(BLOCKED, flat(4), progress=told.append)
     assert told == [len(BLOCKED.jobs)]
+
+
+def test_a_stream_of_small_jobs_does_not_starve_a_large_gang() -> None:
+    """One small job comes every 20 s and takes 30 of one of two processors; the gang wants both."""
+    stream = [a_trace_job(20.0 * k, 30) for k in range(100)]
+    workload = a_workload(*stream[:2], a_trace_job(25, 50, 2), *stream[2:])
+    settings: dict[str, object] = {"order": "sjf", "backfill": "easy", "large_gang_share": 0.9}
+
+    def gang_starts(wait_s: float) -> float:
+        guarded = {**settings, "large_gang_wait_s": wait_s}
+        return starts(replay(workload, policy.with_settings(flat(2), guarded, "")))[2]
+
+    assert gang_starts(0.0) > 2000, "when the stream is over"
+    # From then on nothing more starts that would still run when both are free.
+    assert 325 <= gang_starts(300.0) <= 325 + 30 + 20
+
+
+def test_sjf_by_history_learns_what_estimates_hide() -> None:
+    """All ask for 100 s; those named "short" take 5."""
+    jobs = [
+        a_trace_job(0, 5, name="short", limit_s=100),
+        a_trace_job(1, 50, name="long", limit_s=100),
+        a_trace_job(2, 50, name="long", limit_s=100),
+        a_trace_job(3, 5, name="short", limit_s=100),
+    ]
+    assert starts(replay(a_workload(*jobs), flat(1, "sjf"))) == [0, 5, 55, 105]
+    # At 5 nothing is known of "long" but that jobs of its size took 5 s; at 55 that it takes 50.
+    assert starts(replay(a_workload(*jobs), flat(1, "sjf-history"))) == [0, 5, 60, 55]
+
+
+def test_mlfq_is_first_come_first_served_inside_a_level() -> None:
+    workload = a_workload(a_trace_job(0, 10), a_trace_job(1, 10), a_trace_job(2, 5))
+    assert starts(replay(workload, flat(1, "mlfq"))) == [0, 10, 20]
+    assert starts(replay(workload, flat(1, "sjf"))) == [0, 15, 10]

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from minislurm.cluster.budgets import Budgets, SpendingRecord, rate_of
 from minislurm.cluster.core import Transaction
 from minislurm.cluster.events import RunPlaced
-from minislurm.cluster.messages import ChangeAccounts
+from minislurm.cluster.messages import ChangeAccounts, PlacementProposed
 from minislurm.domain.accounts import Account, AccountChanges, AccountTree, AccountUser, Association
 from minislurm.domain.errors import RefusalCode
 from minislurm.domain.ids import Bitmap, JobId, NodeName
 from minislurm.domain.job import Job
 from minislurm.domain.resources import NodeAllocation
+from minislurm.scheduling.model import Placement
 from tests.builders import a_configuration, a_request, a_spec
 from tests.sim.cluster import OPERATOR, SimCluster
 from tests.unit.cluster.acting import refused_submission, running, tell, update
@@ -231,3 +232,32 @@ def test_an_account_pays_no_more_than_it_bids_and_owes_no_more_than_what_runs(da
         budgets, tree = cluster.state.accounts.budgets, cluster.state.accounts.tree
         for name in "ab":
             assert budgets.spent(tree, name, cluster.now) <= cluster.most_paid(name) + 1e-9
+
+
+def test_a_price_that_can_no_longer_be_paid_is_no_placement() -> None:
+    """A plan comes late: meanwhile the budget was taken away, or the bid lowered."""
+    cluster = a_cluster(budget=0.0)
+    allocation = (NodeAllocation(NodeName("n1"), Bitmap(1)),)
+    job_id = bid(cluster, "a", 5)
+    refused = tell(cluster, PlacementProposed(Placement(job_id, None, allocation, price=1.0)))
+    assert refused is RefusalCode.TRY_LATER
+    cluster = a_cluster(budget=1.0)
+    job_id = bid(cluster, "a", 5)
+    refused = tell(cluster, PlacementProposed(Placement(job_id, None, allocation, price=6.0)))
+    assert refused is RefusalCode.TRY_LATER
+    assert tell(cluster, PlacementProposed(Placement(job_id, None, allocation, price=5.0))) is None
+
+
+def test_from_the_moment_that_an_account_has_a_budget_it_pays_itself() -> None:
+    cluster = a_cluster()
+    below = AccountChanges(accounts=(Account("b", "a"),))
+    assert tell(cluster, ChangeAccounts(below, cluster.state.accounts.version, OPERATOR)) is None
+    allocation = (NodeAllocation(NodeName("n1"), Bitmap(1)),)
+    job_id = bid(cluster, "b", 36, 1000)
+    assert tell(cluster, PlacementProposed(Placement(job_id, None, allocation, price=36.0))) is None
+    cluster.run(10)
+    own = AccountChanges(accounts=(Account("b", "a", budget=2.0),))
+    assert tell(cluster, ChangeAccounts(own, cluster.state.accounts.version, OPERATOR)) is None
+    cluster.run(20)
+    assert left(cluster, "a") == pytest.approx(1 - 10 * 36 / HOUR_S)
+    assert left(cluster, "b") == pytest.approx(2 - 20 * 36 / HOUR_S)

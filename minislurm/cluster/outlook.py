@@ -9,7 +9,6 @@ from dataclasses import replace
 from minislurm.cluster import dependencies
 from minislurm.cluster.accounts import charged_of
 from minislurm.cluster.eligibility import give_up_time, requeue_time
-from minislurm.cluster.queue import class_key
 from minislurm.cluster.runs import array_slots
 from minislurm.cluster.snapshot import request_class
 from minislurm.cluster.state import ClusterState
@@ -60,7 +59,18 @@ def _arrival(state: ClusterState, job: Job, now: float) -> Iterator[Arrival]:
     if job.dependencies and not after:
         return
     time = max(now, requeue_time(state, job))
-    yield Arrival(alone(state, job, time), time, tuple(after), job.dependency_any)
+    yield Arrival(
+        alone(state, job, time), time, tuple(after), job.dependency_any, tuple(_patience(state, job))
+    )
+
+
+def _patience(state: ClusterState, job: Job) -> Iterator[tuple[float, RequestClass | None]]:
+    """Of a job that is not eligible yet: seconds from then on."""
+    request = job.request
+    if request.switches and request.switches_wait_s:
+        yield request.switches_wait_s, alone(state, replace(job, switches_waived=True), job.eligible_time)
+    if job.spec.max_wait_s:
+        yield job.spec.max_wait_s, None
 
 
 def _after(state: ClusterState, job: Job, clause: Dependency) -> After:
@@ -73,7 +83,7 @@ def _after(state: ClusterState, job: Job, clause: Dependency) -> After:
 
 def alone(state: ClusterState, job: Job, eligible_time: float) -> RequestClass:
     """The job in its class, as the only one."""
-    key = class_key(job, state.queue.by_account)
+    key = state.queue.key_of(job)
     queued = state.queue.classes.get(key)
     name: Hashable = key if queued is None else queued.number
     tasks = tuple(job.pending_tasks)

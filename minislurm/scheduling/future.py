@@ -50,6 +50,8 @@ class Arrival:
     time: float = 0.0
     after: tuple[After, ...] = ()
     any_one: bool = False
+    #: So many seconds after it came, if it still waits: what it becomes then (None: it leaves).
+    patience: tuple[tuple[float, RequestClass | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ class Future:
         heapq.heapify(self._ends)
         edges = {edge for r in snapshot.reservations for window in r.windows for edge in window}
         self._edges = sorted((edge for edge in edges if self.now < edge < inf), reverse=True)
-        self._turnovers = sorted(outlook.turnovers, key=lambda turn: (-turn.time, -turn.job_id))
+        self._turnovers = sorted(outlook.turnovers, key=_latest_first)
         self._starts: dict[JobId, float] = {run.job_id: self.now for run in snapshot.running}
         self._end_of = {run.job_id: max(run.end_time, self.now) for run in snapshot.running}
         #: Of arrays whose tasks have not all started.
@@ -150,6 +152,9 @@ class Future:
         while self._coming and self._coming[0][0] <= self.now:
             due, _, arrival = heapq.heappop(self._coming)
             self._join(arrival.jobs, due)
+            job_id = arrival.jobs.jobs[0].job_id
+            self._turnovers += [Turnover(due + wait_s, job_id, into) for wait_s, into in arrival.patience]
+            self._turnovers.sort(key=_latest_first)
         while self._turnovers and self._turnovers[-1].time <= self.now:
             self._turn_over(self._turnovers.pop())
 
@@ -358,6 +363,10 @@ class Future:
         times = self._starts if after.starts else self._end_of
         known = [times.get(job_id, inf) for job_id in after.job_ids]
         return max(known, default=0.0) + after.delay_s
+
+
+def _latest_first(turnover: Turnover) -> tuple[float, int]:
+    return -turnover.time, -turnover.job_id
 
 
 def _key(jobs: RequestClass) -> Hashable:

@@ -21,7 +21,7 @@ from minislurm.scheduling.model import RequestClass, Snapshot, Standing
 from minislurm.scheduling.nodes import Counts, Inventory
 
 #: Jobs between two yields: about a millisecond.
-_PIECE = 500
+_PIECE = 200
 
 
 class Pace:
@@ -105,10 +105,15 @@ class _Pool:
     def __init__(self, cpus: float, gpus: float) -> None:
         self._rates = {CPU: cpus, GPU: gpus}
         self._ahead = {CPU: 0.0, GPU: 0.0}
+        #: By class, which the entries keep alive.
+        self._asked: dict[int, dict[str, int]] = {}
 
     def start(self, entry: _Entry, now: float) -> Start:
         """When the work before it is done; its own is then before the next."""
-        asked = least_tres(entry.jobs.request, entry.jobs.partition)
+        asked = self._asked.get(id(entry.jobs))
+        if asked is None:
+            asked = least_tres(entry.jobs.request, entry.jobs.partition)
+            self._asked[id(entry.jobs)] = asked
         first = now + self._delay(asked)
         for name in self._ahead:
             self._ahead[name] += asked.get(name, 0) * entry.jobs.time_limit_s * (entry.tasks - 1)

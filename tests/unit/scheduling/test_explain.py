@@ -85,6 +85,7 @@ def test_who_can_never_start_is_before_nobody() -> None:
     never = a_class(BATCH, 9, request=a_request(5), key="never", fixed_priority=10**6)
     findings = found(replace(queue, classes=[never, *queue.classes]), 2, "rest")
     assert findings.first_ahead == (1,)
+    assert findings.ahead_but_waiting == 0
 
 
 def test_what_would_start_is_told_with_where_and_without_the_original() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Hashable
 from math import inf, isfinite
 
+from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import Reason
 from minislurm.scheduling.accounts import AccountsPass
 from minislurm.scheduling.auction import with_prices
@@ -56,11 +57,9 @@ def steps(
     yield from workspace.load(snapshot)
     accounts = AccountsPass(snapshot.accounts, snapshot.settings)
     ranking = Ranking(snapshot, accounts, len(workspace.table.inventory), workspace.cpus)
-    ranks = Ranks(snapshot, accounts, workspace.total_of)
-    draft, queue = Draft(), Queue(accounts, ranks)
-    cycle = _Cycle(snapshot, workspace, queue, explain=explain)
+    draft, queue = Draft(), Queue(accounts, Ranks(snapshot, accounts, workspace.total_of))
+    cycle = _Cycle(snapshot, workspace, accounts, queue, explain=explain)
 
-    rows = workspace.table.inventory.rows
     turns: list[Turn] = []
     for jobs in snapshot.classes:
         if not jobs.jobs:
@@ -77,59 +76,15 @@ def steps(
     yield from queue.load(turns)
     turns.clear()  # so that they are let go of one by one, not all at the end
 
-    while (turn_now := queue.pop()) is not None:
-        turn, limited = turn_now, None
-        behind = cycle.why_behind_heads(turn) if not accounts else None
-        if behind is not None:
+    while not cycle.is_over and (turn_now := queue.pop()) is not None:
+        turn = turn_now
+        if (behind := cycle.why_behind_heads(turn)) is not None:
             draft.wait(turn, behind)
-            if cycle.is_over:
-                break
-            yield
-            continue
-        while turn.startable > 0 and turn.first_blocked < 0:
-            limited = accounts.blocked(turn.jobs)
-            shares = cycle.find(turn) if limited is None else None
-            if shares is None:
-                break
-            # Whole nodes may come to more than was asked for.
-            limited = accounts.blocked(turn.jobs, shares, rows)
-            if limited is not None:
-                break
-            draft.start(turn, workspace.table.place(shares))
-            cycle.started(turn, shares)
-            accounts.started(turn.jobs, shares, rows)
-            yield
-            if queue.is_overtaken(turn):
-                break  # it has had its share for now
-        if limited is not None:
+        elif (limit := (yield from _start(turn, cycle, queue, draft))) is not None:
             # Its account's, user's or QOS' limit, not the nodes: it holds nobody else up.
-            draft.wait(turn, limited)
-            yield
-            continue
-        if turn.startable > 0 and turn.first_blocked < 0 and queue.is_overtaken(turn):
+            draft.wait(turn, limit)
+        elif (turn.is_startable and queue.is_overtaken(turn)) or (yield from _settle(turn, cycle, draft)):
             queue.add(turn)
-            yield
-            continue
-        if turn.startable > 0:
-            wait = yield from cycle.block(turn)
-            for _ in range(1, turn.startable):
-                if not cycle.is_done_with(turn):
-                    yield from cycle.block(turn)  # a task of the same array
-            if cycle.is_done_with(turn):
-                draft.wait(turn, wait, *cycle.why_behind(turn, wait))
-                if cycle.is_over:
-                    break
-                yield
-                continue
-            turn.note(wait)
-        elif turn.first_blocked >= 0:
-            turn.note(TASK_LIMIT)
-        elif not turn.is_complete:
-            draft.limit(turn)
-        if turn.advance():
-            queue.add(turn)
-        elif turn.waits:
-            draft.wait(turn)
         yield
     for turn in queue.rest():
         draft.wait(turn, cycle.why_beyond_depth(turn))
@@ -138,13 +93,62 @@ def steps(
     return with_prices(plan, draft.bids, accounts, workspace.filters) if draft.bids else plan
 
 
+def _start(turn: Turn, cycle: _Cycle, queue: Queue, draft: Draft) -> Generator[None, None, Wait | None]:
+    """Starts what it can of the next job; the limit that keeps the rest of it from starting, if one does."""
+    while turn.is_startable:
+        limit = cycle.limit(turn)
+        shares = cycle.find(turn) if limit is None else None
+        if shares is None:
+            return limit
+        # Whole nodes may come to more than was asked for.
+        limit = cycle.limit(turn, shares)
+        if limit is not None:
+            return limit
+        draft.start(turn, cycle.place(turn, shares))
+        yield
+        if queue.is_overtaken(turn):
+            return None  # it has had its share for now
+    return None
+
+
+def _settle(turn: Turn, cycle: _Cycle, draft: Draft) -> Generator[None, None, bool]:
+    """Says why the next job waits, where it does. True: those behind it come later, each in its own place."""
+    if turn.startable > 0:
+        wait = yield from cycle.block(turn)
+        for _ in range(1, turn.startable):
+            if not cycle.is_done_with(turn):
+                yield from cycle.block(turn)  # a task of the same array
+        if cycle.is_done_with(turn):
+            draft.wait(turn, wait, *cycle.why_behind(turn, wait))
+            return False
+        turn.note(wait)
+    elif turn.first_blocked >= 0:
+        turn.note(TASK_LIMIT)
+    elif not turn.is_complete:
+        draft.limit(turn)
+    if turn.advance():
+        return True
+    if turn.waits:
+        draft.wait(turn)
+    return False
+
+
 class _Cycle:
     """What a pass knows by now: what is free, who is reserved for, which requests are known to be blocked."""
 
-    def __init__(self, snapshot: Snapshot, workspace: Workspace, queue: Queue, *, explain: bool) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        workspace: Workspace,
+        accounts: AccountsPass,
+        queue: Queue,
+        *,
+        explain: bool,
+    ) -> None:
         self._settings = settings = snapshot.settings
         self._now = snapshot.now
         self._depth = settings.backfill_depth
+        self._accounts = accounts
         self._queue = queue
         self._explains = explain
         self._table = workspace.table
@@ -210,18 +214,28 @@ class _Cycle:
         shares = choose(self._room_beside_reservations(turn))
         return self._table.settle(shares) if shares and turn.jobs.request.gpu_share_milli else shares
 
-    def started(self, turn: Turn, shares: list[Share]) -> None:
+    def limit(self, turn: Turn, shares: list[Share] | None = None) -> Wait | None:
+        """What an account, a user or a QOS may not have more of (there, with `shares`)."""
+        rows = self._table.inventory.rows
+        return self._accounts.blocked(turn.jobs, shares, rows) if self._accounts else None
+
+    def place(self, turn: Turn, shares: list[Share]) -> tuple[NodeAllocation, ...]:
+        """One more job of the class starts there."""
+        allocation = self._table.place(shares)
         self._capacity.started(shares)
         self._backfill.started(shares, turn.end)
         self._openings.started(turn.jobs, shares)
+        self._accounts.started(turn.jobs, shares, self._table.inventory.rows)
+        return allocation
 
     def why_behind_heads(self, turn: Turn) -> Wait | None:
         """Why the class waits, where that is seen at a glance and nothing is reserved for it: the most common
-        turn by far where many wait. None: `find` and `block` say."""
+        turn by far where many wait. None: it has to be looked at."""
         head, request = turn.candidate.head, turn.jobs.request
         blocked = self._blocked_in.get(head, 0)
         if (
-            blocked < self._backfill.reservations_a_partition
+            self._accounts  # their limits come first
+            or blocked < self._backfill.reservations_a_partition
             or turn.startable < 1
             or turn.first_blocked >= 0
             or self._looked_at >= self._depth

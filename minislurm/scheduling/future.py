@@ -292,7 +292,9 @@ class Future:
     def _join(self, jobs: RequestClass, eligible_time: float) -> None:
         """The one job of `jobs` joins its class, from then on."""
         key, job = _key(jobs), jobs.jobs[0]
-        job = replace(job, eligible_time=eligible_time, slots=self._slots(job.job_id, len(job.tasks) or 1))
+        slots = self._slots(job.job_id, len(job.tasks) or 1)
+        # As snapshots have it: among jobs of equal standing the order is that of becoming eligible.
+        job = replace(job, eligible_time=eligible_time, submit_time=eligible_time, slots=slots)
         there = self._classes.get(key)
         members = [*there.jobs, job] if there is not None else [job]
         members.sort(key=lambda member: (member.eligible_time, member.job_id))

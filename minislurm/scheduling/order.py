@@ -153,6 +153,10 @@ class Turn:
         return self.job.tasks[self.started] if self.job.tasks else None
 
     @property
+    def is_startable(self) -> bool:
+        return self.startable > 0 and self.first_blocked < 0
+
+    @property
     def is_complete(self) -> bool:
         return self.started >= (len(self.job.tasks) or 1)
 

@@ -10,28 +10,17 @@ sum, weighted by how often each request comes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from minislurm.scheduling.model import TypicalRequest
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 #: A whole GPU in thousandths.
 WHOLE = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class TypicalRequest:
-    """What a job asks of one node, and how often. `milli`: thousandths of each GPU, 1000 for a whole one."""
-
-    weight: float
-    cpus: int
-    gpus: int = 0
-    milli: int = WHOLE
-    #: "A|B", "" for any.
-    gpu_type: str = ""
 
 
 class Fragmentation:

@@ -16,14 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from minislurm.scheduling.domains import Indexes
-from minislurm.scheduling.fragmentation import (
-    Floats,
-    Fragmentation,
-    TypicalRequest,
-    gradient_score,
-    most_frequent,
-)
-from minislurm.scheduling.model import RequestClass, Snapshot
+from minislurm.scheduling.fragmentation import Floats, Fragmentation, gradient_score, most_frequent
+from minislurm.scheduling.model import RequestClass, Snapshot, TypicalRequest
 from minislurm.scheduling.needs import bounds_of, cpus_on_node, gpus_on_node, share_on_node
 from minislurm.scheduling.nodes import WHOLE, Mask, NodeTable
 from minislurm.scheduling.strategies import RANK_BITS, Ranked, Where, amounts_on_node

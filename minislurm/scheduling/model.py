@@ -16,7 +16,6 @@ from minislurm.domain.reservation import LicenseCount
 from minislurm.domain.resources import NodeAllocation, ResourceRequest
 from minislurm.domain.states import Reason
 from minislurm.domain.topology import Topology
-from minislurm.scheduling.fragmentation import TypicalRequest
 
 if TYPE_CHECKING:
     from minislurm.scheduling.accounts import AccountsSnapshot
@@ -127,6 +126,18 @@ class RequestClass:
     attained_time_s: float = 0.0
     #: For a GPU- or CPU-hour (``auction``).
     bid: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TypicalRequest:
+    """What a job asks of one node, and how often. `milli`: thousandths of each GPU, 1000 for a whole one."""
+
+    weight: float
+    cpus: int
+    gpus: int = 0
+    milli: int = 1000
+    #: "A|B", "" for any.
+    gpu_type: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from minislurm.domain.configuration import Configuration
 from minislurm.domain.node import NodeFacts
 from minislurm.domain.resources import ResourceRequest
 from minislurm.scheduling.filters import Filters
-from minislurm.scheduling.fragmentation import TypicalRequest, most_frequent
-from minislurm.scheduling.model import RequestClass
+from minislurm.scheduling.fragmentation import most_frequent
+from minislurm.scheduling.model import RequestClass, TypicalRequest
 from minislurm.scheduling.nodes import NodeTable
 from minislurm.scheduling.place import choose
 from minislurm.scheduling.room import Room

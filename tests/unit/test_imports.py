@@ -163,3 +163,9 @@ def test_importing_a_command_loads_nothing_heavy() -> None:
 
 def test_the_measure_sees_what_is_loaded() -> None:
     assert "grpc" in _loaded_by(["minislurm.rpc.client"])["minislurm.rpc.client"]
+
+
+def test_a_restarted_controller_answers_before_numpy_is_loaded() -> None:
+    script = "import sys, minislurm.controller.daemon; print('numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

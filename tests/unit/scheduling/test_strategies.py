@@ -12,9 +12,9 @@ import pytest
 from minislurm.domain.configuration_values import CHOICES
 from minislurm.domain.ids import Bitmap
 from minislurm.scheduling.cycle import schedule
-from minislurm.scheduling.fragmentation import Fragmentation, TypicalRequest, gradient_score, most_frequent
+from minislurm.scheduling.fragmentation import Fragmentation, gradient_score, most_frequent
 from minislurm.scheduling.gradient import typical_of
-from minislurm.scheduling.model import NodeAvailability
+from minislurm.scheduling.model import NodeAvailability, TypicalRequest
 from minislurm.scheduling.strategies import STRATEGIES
 from tests.builders import a_request
 from tests.unit.scheduling.builders import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from minislurm.domain.configuration import Configuration
 from minislurm.domain.ids import JobId, NodeName
@@ -13,8 +13,7 @@ from minislurm.domain.resources import ResourceRequest
 from minislurm.scheduling.model import RequestClass
 
 
-@dataclass(frozen=True, slots=True)
-class ClassKey:
+class ClassKey(NamedTuple):
     """Everything that decides whether and when a job can start, but its place in the queue."""
 
     request: ResourceRequest
@@ -34,17 +33,6 @@ class ClassKey:
     attained_service_s: float = 0.0
     attained_time_s: float = 0.0
     bid: float = 0.0
-    #: Of all the rest: a key is looked up again and again, and a request has many fields.
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        rest = (self.partition, self.time_limit_s, self.nice, self.priority, self.avoided_nodes)
-        whose = (self.user_id, self.user_name, self.account, self.qos)
-        order = (self.site_factor, self.name, self.attained_service_s, self.attained_time_s, self.bid)
-        object.__setattr__(self, "_hash", hash((self.request, rest, whose, order)))
-
-    def __hash__(self) -> int:
-        return self._hash
 
 
 #: The orders that look at more of a job; "history": sjf by the user's history.

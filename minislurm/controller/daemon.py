@@ -50,7 +50,6 @@ async def serve(configuration: Configuration) -> None:
     hub = NodeHub(engine)
     watchers = Watchers(engine, scheduler)
     engine.outside.command = hub.send
-    engine.outside.schedule = scheduler.wake
     engine.outside.job_changed = watchers.job_changed
     engine.outside.reloaded = hub.close_all
     server = grpc.aio.server(options=_OPTIONS)
@@ -66,7 +65,7 @@ async def serve(configuration: Configuration) -> None:
     collector.settle()
     watchers.start()
     await server.start()
-    scheduler.wake()
+    engine.outside.schedule = scheduler.wake
     log.info("controller of %s at %s, event %d", configuration.cluster.name, address, engine.journal.seq)
     await _run(engine, scheduler, hub)
     await server.stop(grace=0.2)

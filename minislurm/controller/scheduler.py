@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Hashable
@@ -23,6 +24,9 @@ log = logging.getLogger(__name__)
 #: Between two passes there is so many times as long as the last one took, up to a limit (seconds).
 _PASS_SHARE = 4
 _LONGEST_REST_S = 0.05
+
+#: Before the first pass, unless a node comes back or a job is submitted (seconds).
+_FIRST_REST_S = 0.5
 
 #: Between two times that clients are answered: about a millisecond.
 _STANDINGS_AT_ONCE = 5000
@@ -64,6 +68,7 @@ class Scheduler:
 
     async def run(self) -> None:
         settings = self._engine.configuration.scheduler
+        await self._wait_for_nodes()
         while True:
             await self._wanted.wait()
             # Changes come in crowds: a thousand submissions, or the end of many tasks at once. The longer a
@@ -73,6 +78,13 @@ class Scheduler:
             self._wanted.clear()
             if self._engine.journal.broken is None and self._engine.state.queue:
                 await self._pass(settings.yield_after_s)
+
+    async def _wait_for_nodes(self) -> None:
+        """After a start no node is back, so that nothing can begin: clients who ask for their jobs go first.
+        Until something happens, or for so long that the reasons of pending jobs are no longer awaited."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._wanted.wait(), _FIRST_REST_S)
+        self._wanted.set()
 
     async def _pass(self, yield_after_s: float) -> None:
         now, begun = time.time(), time.perf_counter()

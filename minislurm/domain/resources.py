@@ -117,6 +117,11 @@ class ResourceRequest:
     #: `tasks` are those of `nodes_min` nodes; more nodes bring more, in proportion (no ``--ntasks``).
     tasks_follow_nodes: bool = False
 
+    def __hash__(self) -> int:
+        # Of what differs most: every look at a class of jobs hashes its request, which has thirty fields.
+        size = (self.nodes_min, self.tasks, self.cpus_per_task, self.memory_per_node_mib)
+        return hash((size, self.gpus_per_node, self.gpus_per_task, self.gpus_total, self.gpu_type))
+
     @property
     def limits_domains(self) -> bool:
         """May it have to wait although nodes enough are free, because of where they are?"""

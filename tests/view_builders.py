@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import JobId, NodeName, bitmap_of

@@ -18,8 +18,9 @@ import importlib
 import json
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
 from typing import Any
+
+from msgspec.structs import fields
 
 from minislurm.domain import tres
 from minislurm.domain.account_check import problems
@@ -42,7 +43,7 @@ _NAMES = {
     "budget_period": "budget_period_s",
 }  # fmt: skip
 _KEYS = {field: key for key, field in _NAMES.items()}
-_LIMITS = {field.name for field in fields(AssociationLimits)}
+_LIMITS = set(AssociationLimits.__struct_fields__)
 _TABLES: dict[str, type] = {
     "accounts": Account,
     "users": AccountUser,
@@ -112,7 +113,7 @@ def _record(cls: type, item: object) -> Any:
         else:
             raise ValueError(f"{key}: unknown key")
     for name, field_ in own.items():
-        if field_.default is MISSING and field_.default_factory is MISSING and name not in values:
+        if field_.required and name not in values:
             raise ValueError(f"has no {name}")
     if cls is Account and values["name"] == ROOT:
         values.setdefault("parent", "")
@@ -122,7 +123,7 @@ def _record(cls: type, item: object) -> Any:
 
 
 def _value(cls: type, field: str, key: str, value: object) -> object:
-    hint = next(str(item.type) for item in fields(cls) if item.name == field)
+    hint = cls.__annotations__[field]
     reader, allowed = _CREDITS if field == "budget" else _READERS[hint]
     try:
         return reader(value)
@@ -190,15 +191,15 @@ def write(tree: AccountTree) -> str:
 
 def _lines(item: Any) -> list[str]:
     lines: list[str] = []
-    for field in fields(item):
-        value = getattr(item, field.name)
+    for name in item.__struct_fields__:
+        value = getattr(item, name)
         if isinstance(value, AssociationLimits):
             lines += _lines(value)
-        elif field.name == "priority" and not value:
+        elif name == "priority" and not value:
             continue
         elif value not in (None, {}, (), ""):
-            shown = repr(value) if field.name == "budget" else _shown(value)
-            lines.append(f"{_KEYS.get(field.name, field.name)} = {shown}")
+            shown = repr(value) if name == "budget" else _shown(value)
+            lines.append(f"{_KEYS.get(name, name)} = {shown}")
     return lines
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from msgspec import Struct
 
 from minislurm.cli.argv import CommandLine, Occurrence, parse
 from minislurm.cli.option import Argument, Option, OptionError, refuse_unsupported, set_value
@@ -41,8 +42,7 @@ def _no_environment(values: object) -> None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Application(Generic[V]):
+class Application(Struct, Generic[V], frozen=True):
     """A command. `run` gets the values and the positional arguments and returns the exit code.
 
     `new_values` makes the object whose attributes the options set (a dataclass whose fields have defaults);

@@ -8,23 +8,22 @@ ends the options.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from minislurm.cli.option import Argument, Option
 from minislurm.cli.printable import printable
 from minislurm.domain.errors import UsageError
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
+class Occurrence(Struct, frozen=True):
     """One option as it stood on the command line; `text` None: without an argument."""
 
     option: Option
     text: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CommandLine:
+class CommandLine(Struct, frozen=True):
     occurrences: tuple[Occurrence, ...]
     positionals: tuple[str, ...]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from minislurm.cli.printable import printable
 from minislurm.domain.errors import UsageError
@@ -22,8 +23,7 @@ _NULL = "The Slurm controller does not allow scripts that\ncontain a NULL charac
 _DIRECTIVE = b"#SBATCH"
 
 
-@dataclass(frozen=True, slots=True)
-class BatchScript:
+class BatchScript(Struct, frozen=True):
     content: bytes
     #: The job's name unless it is given one.
     name: str
@@ -31,8 +31,7 @@ class BatchScript:
     path: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Directive:
+class Directive(Struct, frozen=True):
     """The options of one ``#SBATCH`` line."""
 
     line_number: int

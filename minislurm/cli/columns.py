@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from minislurm.cli.printable import printable
 
@@ -20,8 +21,7 @@ T = TypeVar("T")
 NAMED_WIDTH = 20
 
 
-@dataclass(frozen=True)
-class Field(Generic[T]):
+class Field(Struct, Generic[T], frozen=True):
     """What a column shows. `sort_key` None: rows sort by the text."""
 
     header: str
@@ -32,8 +32,7 @@ class Field(Generic[T]):
         return self.value(item) if self.sort_key is None else self.sort_key(item)
 
 
-@dataclass(frozen=True)
-class Column(Generic[T]):
+class Column(Struct, Generic[T], frozen=True):
     field: Field[T]
     width: int = 0
     right: bool = False
@@ -46,8 +45,7 @@ class Column(Generic[T]):
         return text + self.suffix
 
 
-@dataclass(frozen=True)
-class Layout(Generic[T]):
+class Layout(Struct, Generic[T], frozen=True):
     prefix: str
     columns: tuple[Column[T], ...]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from minislurm.cli.application import print_line
 from minislurm.cli.update import JobUpdate, NodeUpdate, PartitionUpdate, UpdateError, parse_update

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from minislurm.cli.option_values import NodeCount, SwitchCount, TopologyLevel
 from minislurm.domain.job import SignalBeforeEnd
 
 
-@dataclass(slots=True)
-class JobOptions:
+class JobOptions(Struct):
     # resources
     nodes: NodeCount | None = None
     ntasks: int | None = None

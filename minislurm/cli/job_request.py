@@ -8,7 +8,8 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from minislurm.cli.application import print_line
 from minislurm.cli.job_options import JobOptions
@@ -21,8 +22,7 @@ from minislurm.domain.job import Dependency, JobSpec
 from minislurm.domain.views import Submission
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """What the job runs. An allocation (srun, salloc) has no script and no environment of its own."""
 
     #: The job's name unless --job-name gives one.

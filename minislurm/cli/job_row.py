@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from minislurm.cli.resource_text import allocation_tres, request_cpus, request_nodes, request_tres
 from minislurm.domain.arrays import format_tasks
@@ -23,8 +24,7 @@ _EXPLAINED_STATES = frozenset(
 _DEFAULT_TASK_LIST_LENGTH = 64
 
 
-@dataclass(frozen=True, slots=True)
-class JobRow:
+class JobRow(Struct, frozen=True):
     """One row. `tasks`: those of an array's undivided rest that it stands for; `single`: shown as ``2_4``."""
 
     view: JobView

@@ -14,8 +14,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 import minislurm
 
@@ -23,8 +24,7 @@ import minislurm
 LARGEST_LOG_BYTES = 20 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Daemon:
+class Daemon(Struct, frozen=True):
     """One daemon of a cluster, running or not."""
 
     #: "controller", "agent", or the node's name.

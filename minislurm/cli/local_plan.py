@@ -6,8 +6,10 @@ import errno
 import json
 import random
 import socket
-from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from minislurm.domain.configuration import (
     AuthSection,
@@ -34,8 +36,7 @@ _HEADING = """\
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """The options of `minislurm up`, kept beside the configuration that was made from them."""
 
     nodes: int = 4
@@ -69,7 +70,7 @@ class Plan:
         }
         by_key = {text.partition("=")[0].strip(): text for text in (*self.overrides, *overrides)}
         numbers = {name: value for name, value in given.items() if value is not None}
-        return replace(self, **numbers, overrides=tuple(by_key.values()))  # type: ignore[arg-type]
+        return replace(self, **numbers, overrides=tuple(by_key.values()))
 
     def sets(self, key: str) -> bool:
         """Is there an override of `section.key`?"""
@@ -96,13 +97,12 @@ class Plan:
                 raise UsageError(f"--gpu-type={self.gpu_type}: must be a word") from None
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1)
+        return json.dumps(to_builtins(self), indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
         """Raises ValueError."""
-        known = {field.name for field in fields(cls)}
-        values = {key: value for key, value in json.loads(text).items() if key in known}
+        values = {key: value for key, value in json.loads(text).items() if key in cls.__struct_fields__}
         values["overrides"] = tuple(values.get("overrides", ()))
         return cls(**values)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from minislurm.cli.local_actions import call
 from minislurm.cli.local_cluster import LocalCluster
@@ -15,8 +16,7 @@ from minislurm.domain.errors import MinislurmError
 from minislurm.domain.times import format_duration
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(Struct, frozen=True):
     daemon: str
     pid: str
     status: str

@@ -7,7 +7,6 @@ the columns that are shown.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from minislurm.cli.columns import Field
 from minislurm.cli.node_group import NodeGroup, NodeLikeness, PartitionLikeness
@@ -29,8 +28,7 @@ _AVAILABLE = {"UP": "up", "DOWN": "down", "DRAIN": "drain", "INACTIVE": "inact"}
 _NO_LIMIT = float("inf")
 
 
-@dataclass(frozen=True)
-class NodeField(Field[NodeGroup]):
+class NodeField(Field[NodeGroup], frozen=True):
     partition_likeness: PartitionLikeness | None = None
     node_likeness: NodeLikeness | None = None
     #: Asked for only with --exact; otherwise the row shows the least with a "+".

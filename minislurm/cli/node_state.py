@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from minislurm.domain.views import NodeView
 
@@ -24,8 +24,7 @@ _COMPACT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStateText:
+class NodeStateText(Struct, frozen=True):
     base: str
     drain: bool
     completing: bool

@@ -6,8 +6,9 @@ Tables of options are plain tuples; `argv` reads command lines by them, `typer_a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from minislurm.domain.errors import UsageError
 
@@ -35,8 +36,7 @@ class OptionError(UsageError):
         self.preface = tuple(preface)
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """`parse` turns text into the value; its ValueError becomes "Invalid --name specification".
 
     `constant` is the value of an option without argument; `default_text` is what an optional argument

@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from minislurm.cli.option import OptionError
 from minislurm.cli.printable import printable
@@ -30,24 +31,21 @@ _NODE_COUNT = re.compile(r"([0-9]{1,9})([km]?)\Z", re.IGNORECASE)
 _MAX_COUNT = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class NodeCount:
+class NodeCount(Struct, frozen=True):
     """``--nodes=min[-max]``. Zero passes: the controller refuses it."""
 
     minimum: int
     maximum: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopologyLevel:
+class TopologyLevel(Struct, frozen=True):
     """``--topology=level[:required|preferred]``"""
 
     level: str
     required: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchCount:
+class SwitchCount(Struct, frozen=True):
     """``--switches=count[@time]``; None: the cluster's longest wait."""
 
     count: int
@@ -143,8 +141,7 @@ def parse_gpus(text: str) -> GpuGroup:
     return GpuGroup(int(match[2]), match[1] or "")
 
 
-@dataclass(frozen=True, slots=True)
-class GpuPart:
+class GpuPart(Struct, frozen=True):
     """A share of one GPU: `milli` thousandths (--gpus=0.5), or so many shards (--gres=shard:2)."""
 
     type: str = ""

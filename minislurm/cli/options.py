@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import field
 
 from minislurm.cli.job_options import JobOptions
 from minislurm.cli.option import Argument, Option, Repeat, refuse_unsupported, set_value
@@ -47,8 +48,7 @@ _STEPS = (SRUN,)
 RESOURCES, JOB, STREAMS, STEP, REPORTING = "Resources", "Job", "Files and environment", "Step", "Reporting"
 
 
-@dataclass(frozen=True, slots=True)
-class JobOption(Option):
+class JobOption(Option, frozen=True):
     commands: tuple[str, ...] = _ALL
     #: Input environment variables by command, the one that counts first.
     environment: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

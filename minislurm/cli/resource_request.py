@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from minislurm.cli.job_options import JobOptions
 from minislurm.cli.option_values import (
@@ -24,16 +25,14 @@ from minislurm.domain.resources import GpuGroup, ResourceRequest
 Warn = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Resources:
+class Resources(Struct, frozen=True):
     request: ResourceRequest
     #: As the job's environment shows them: None where neither given nor implied by what was given.
     tasks: int | None
     tasks_per_node: int | None
 
 
-@dataclass(slots=True)
-class _Gpus:
+class _Gpus(Struct):
     """How many, in the ways they can be asked for; 0: not that way."""
 
     per_node: int = 0
@@ -45,8 +44,7 @@ class _Gpus:
     share_of_node: bool = False
 
 
-@dataclass(slots=True)
-class _Shape:
+class _Shape(Struct):
     """Nodes and tasks while they are worked out. `nodes_max` 0: as few nodes as it takes."""
 
     nodes_min: int

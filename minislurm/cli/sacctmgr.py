@@ -5,8 +5,9 @@ from __future__ import annotations
 import select
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from minislurm.cli.application import Application, print_line
 from minislurm.cli.option import Option, flag
@@ -31,8 +32,7 @@ def main() -> int:
     return APPLICATION.main()
 
 
-@dataclass
-class Values:
+class Values(Struct):
     immediate: bool = False
     no_header: bool = False
     parsable: bool = False

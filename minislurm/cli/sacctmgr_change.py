@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from minislurm.cli.sacctmgr_words import (
     Word,
@@ -33,8 +35,7 @@ from minislurm.domain.accounts import (
 from minislurm.domain.errors import UsageError
 
 
-@dataclass(slots=True)
-class Proposal:
+class Proposal(Struct):
     """`changes` None or empty: nothing to do, which `nothing` says."""
 
     changes: AccountChanges = AccountChanges()
@@ -42,8 +43,7 @@ class Proposal:
     nothing: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Editor:
+class Editor(Struct, frozen=True):
     """Words on one kind of record. `cluster`: for what is printed, and to refuse another one."""
 
     tree: AccountTree

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from minislurm.cli.printable import printable
 from minislurm.cli.sacctmgr_words import Words, plain_error
@@ -23,15 +24,13 @@ from minislurm.domain.tres import format_tres
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Field(Generic[T]):
+class Field(Struct, Generic[T], frozen=True):
     header: str
     width: int
     value: Callable[[T], str]
 
 
-@dataclass(frozen=True)
-class Style:
+class Style(Struct, frozen=True):
     """`separator` "": columns of a width; otherwise text between it, with one at the end if `trailing`."""
 
     header: bool = True
@@ -39,8 +38,7 @@ class Style:
     trailing: bool = False
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """An association: of an account (`user` ""), or of a user in it."""
 
     tree: AccountTree

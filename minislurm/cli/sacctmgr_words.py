@@ -7,8 +7,10 @@ refused by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from minislurm.cli.option_values import parse_bid
 from minislurm.cli.printable import printable
@@ -18,8 +20,7 @@ from minislurm.domain.errors import UsageError
 from minislurm.domain.times import parse_duration
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """``qos+=high``: key as known (""; a bare name), operator, value."""
 
     key: str
@@ -28,8 +29,7 @@ class Word:
     text: str
 
 
-@dataclass(slots=True)
-class Words:
+class Words(Struct):
     """`conditions`: which records; `settings`: what they are to be."""
 
     conditions: dict[str, str] = field(default_factory=dict)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import field
 
 from minislurm.cli.application import Application, print_line, report
 from minislurm.cli.argv import CommandLine, Occurrence, parse
@@ -33,7 +34,6 @@ _FAILED = "Batch job submission failed"
 _RETRY_S = 1.0
 
 
-@dataclass(slots=True)
 class BatchOptions(JobOptions):
     """Job options and the script that some of them came from."""
 

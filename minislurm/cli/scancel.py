@@ -6,8 +6,9 @@ import os
 import pwd
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from minislurm.cli.application import Application, print_error, print_line
 from minislurm.cli.connection import connect
@@ -39,8 +40,7 @@ _STATES = {
 }
 
 
-@dataclass(slots=True)
-class Values:
+class Values(Struct):
     account: str = ""
     batch: bool = False
     full: bool = False

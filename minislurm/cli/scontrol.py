@@ -6,8 +6,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from minislurm.cli.application import Application, print_error, print_line
 from minislurm.cli.job_row import JobRow, job_rows, narrowed
@@ -26,8 +27,7 @@ def main() -> int:
     return APPLICATION.main()
 
 
-@dataclass
-class Values:
+class Values(Struct):
     details: bool = False
     one_line: bool = False
     #: Everything is shown anyway: no partition or node is hidden.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from minislurm.cli.application import Application, print_error, print_line
 from minislurm.cli.columns import Layout, parse_letters, parse_names, parse_sort_keys
@@ -34,8 +35,7 @@ def main() -> int:
     return APPLICATION.main()
 
 
-@dataclass
-class Values:
+class Values(Struct):
     """The options. None: not given."""
 
     no_header: bool = False

@@ -6,8 +6,9 @@ import os
 import pwd
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
 
 from minislurm.cli import job_fields, step_row
 from minislurm.cli.application import Application, print_error, print_line
@@ -58,8 +59,7 @@ def main() -> int:
     return APPLICATION.main()
 
 
-@dataclass
-class Values:
+class Values(Struct):
     """The options. Lists None: not given, everything passes."""
 
     no_header: bool = False

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
+
+from msgspec import field
 
 from minislurm.cli.application import Application, print_error, print_line, report
 from minislurm.cli.argv import CommandLine
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from minislurm.rpc.client import ControllerClient
 
 
-@dataclass(slots=True)
 class StepOptions(JobOptions):
     """Options from environment and command line, and those of the command line alone."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from minislurm.domain.hostlist import compress
 from minislurm.domain.job import Job, JobSpec
@@ -17,8 +18,7 @@ _OF_ANOTHER = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Launcher:
+class Launcher(Struct, frozen=True):
     """What tasks are told about the srun that started them."""
 
     address: str

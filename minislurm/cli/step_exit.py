@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 #: Deaths after which Slurm says that the step was ended by force.
 _FORCED = (int(signal.SIGKILL), int(signal.SIGTERM))
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """How one task ended."""
 
     exit_code: int = 0
@@ -34,8 +34,7 @@ class Ending:
 _KNOWN_SIGNALS = frozenset(range(1, signal.NSIG))
 
 
-@dataclass(slots=True)
-class StepExit:
+class StepExit(Struct):
     """Collects the tasks' ends, node by node."""
 
     #: Global ranks of all tasks.

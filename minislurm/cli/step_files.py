@@ -4,7 +4,8 @@ for each task or node, which the node opens."""
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from minislurm.domain.filenames import FilenameFields, fill, has_symbol
 
@@ -12,8 +13,7 @@ from minislurm.domain.filenames import FilenameFields, fill, has_symbol
 _PER_TASK = "tnN"
 
 
-@dataclass(frozen=True, slots=True)
-class StreamPlan:
+class StreamPlan(Struct, frozen=True):
     """One stream's way. All fields empty: srun's own stream, all tasks."""
 
     #: A file that srun itself opens.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from minislurm.cli.application import print_line
 from minislurm.cli.connection import connect
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
     from minislurm.cli.srun import StepOptions
 
 
-@dataclass(frozen=True, slots=True)
-class AskedStep:
+class AskedStep(Struct, frozen=True):
     """How the grant was asked for; asked for again it is the same one, with the addresses of that moment."""
 
     request: StepRequest

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from minislurm.cli.columns import Field
 from minislurm.cli.job_fields import time_text
@@ -16,8 +17,7 @@ from minislurm.domain.states import JobState
 from minislurm.domain.times import format_duration
 
 
-@dataclass(frozen=True, slots=True)
-class StepRow:
+class StepRow(Struct, frozen=True):
     """A step that runs, with its job."""
 
     row: JobRow

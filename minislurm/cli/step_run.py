@@ -6,8 +6,9 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from minislurm.cli.step_exit import Ending, StepExit, ranges
 from minislurm.cli.step_io import StreamWriter, TaskOutputs, forward_input
@@ -26,8 +27,7 @@ _FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
-@dataclass(frozen=True, slots=True)
-class StepSettings:
+class StepSettings(Struct, frozen=True):
     """What the options of srun say about a running step."""
 
     kill_on_bad_exit: bool = False
@@ -40,8 +40,7 @@ class StepSettings:
     verbosity: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StepInput:
+class StepInput(Struct, frozen=True):
     """What srun reads for the tasks. `descriptor` None: nothing, the nodes see to it."""
 
     descriptor: int | None = None

@@ -7,8 +7,10 @@ Slurm's words before anything is sent.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from minislurm.cli.option_values import parse_bid
 from minislurm.cli.printable import printable
@@ -29,8 +31,7 @@ class UpdateError(UsageError):
         super().__init__("\n".join(printable(line) for line in lines), prefix=False)
 
 
-@dataclass(frozen=True, slots=True)
-class JobUpdate:
+class JobUpdate(Struct, frozen=True):
     """`job_ids` and `names` as given. `time_limit_change_s`: to be added to each job's limit."""
 
     job_ids: str = ""
@@ -39,22 +40,19 @@ class JobUpdate:
     time_limit_change_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class NodeUpdate:
+class NodeUpdate(Struct, frozen=True):
     names: str
     state: str | None = None
     reason: str | None = None
     weight: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionUpdate:
+class PartitionUpdate(Struct, frozen=True):
     name: str
     state: str
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """``TimeLimit+=10``: key in lower case, "=", "+=" or "-=", value, and all of it as typed."""
 
     key: str

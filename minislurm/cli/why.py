@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import to_builtins
 
 from minislurm.cli.application import print_error
 from minislurm.cli.printable import printable
@@ -41,7 +41,7 @@ def why(
     except Refusal as refusal:
         print_error("minislurm", str(refusal))
         raise typer.Exit(1) from None
-    print(json.dumps(asdict(told), indent=2) if as_json else explanation_text(told))
+    print(json.dumps(to_builtins(told), indent=2) if as_json else explanation_text(told))
 
 
 def _target(text: str) -> JobTarget | None:

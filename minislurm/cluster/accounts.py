@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from minislurm.cluster.budgets import Budgets
 from minislurm.domain import tres
@@ -38,8 +40,7 @@ _HISTORY_LASTS_S = 5.0
 _NOTHING = 1e-6
 
 
-@dataclass(slots=True)
-class UsageRecord:
+class UsageRecord(Struct):
     """What the user's jobs in the account have used, as of `time`, decayed until then."""
 
     account: str
@@ -57,8 +58,7 @@ def jobs_in(job: Job) -> int:
     return 0 if job.state.is_final else len(job.pending_tasks) or 1
 
 
-@dataclass(slots=True)
-class AccountsState:
+class AccountsState(Struct):
     tree: AccountTree = field(default_factory=AccountTree)
     #: Counts the changes, so that two operators do not overwrite each other's.
     version: int = 0

@@ -12,6 +12,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from minislurm.domain.accounts import AccountTree
 from minislurm.domain.job import Job
 
@@ -21,8 +23,7 @@ _HOUR_S = 3600.0
 _PART = 1e-9
 
 
-@dataclass(slots=True)
-class SpendingRecord:
+class SpendingRecord(Struct):
     """What the account has spent in the period of `time`, until then, in credits."""
 
     account: str

@@ -4,7 +4,8 @@ simulator drive the same code."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from minislurm.cluster.apply import apply
 from minislurm.cluster.decide import decide
@@ -17,8 +18,7 @@ from minislurm.cluster.state import ClusterState
 from minislurm.domain.errors import Refusal
 
 
-@dataclass(slots=True)
-class Transaction:
+class Transaction(Struct):
     """What a message led to. `effects` wait until `events` are in the journal."""
 
     events: list[Event] = field(default_factory=list)

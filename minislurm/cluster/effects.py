@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from minislurm.cluster.messages import Timer
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import EndCause
 
 
-@dataclass(frozen=True, slots=True)
-class PrepareRun:
+class PrepareRun(Struct, frozen=True):
     """Store script and environment, make the cgroup, bind the GPUs; with `start` go on and start it."""
 
     node: NodeName
@@ -19,15 +18,13 @@ class PrepareRun:
     start: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StartRun:
+class StartRun(Struct, frozen=True):
     node: NodeName
     job_id: JobId
     run: RunNumber
 
 
-@dataclass(frozen=True, slots=True)
-class EndRun:
+class EndRun(Struct, frozen=True):
     """CONT, TERM, and KILL after the kill wait, to everything of the run; `kill`: KILL at once."""
 
     node: NodeName
@@ -37,8 +34,7 @@ class EndRun:
     kill: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SignalRun:
+class SignalRun(Struct, frozen=True):
     node: NodeName
     job_id: JobId
     run: RunNumber
@@ -48,28 +44,24 @@ class SignalRun:
     continue_first: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetRun:
+class ForgetRun(Struct, frozen=True):
     node: NodeName
     job_id: JobId
     run: RunNumber
 
 
-@dataclass(frozen=True, slots=True)
-class SetTimer:
+class SetTimer(Struct, frozen=True):
     """Send `message` back at `time`. A timer that has lost its point is refused then, not withdrawn."""
 
     time: float
     message: Timer
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """Something a waiting job may wait for has changed: run a pass."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobChanged:
+class JobChanged(Struct, frozen=True):
     """Whoever watches this job should look."""
 
     job_id: JobId

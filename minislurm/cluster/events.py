@@ -5,7 +5,7 @@ Times are Unix seconds. Protobuf namesakes are in protos/journal.proto.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from minislurm.domain.accounts import AccountChanges
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
@@ -16,31 +16,27 @@ from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import JobState, NodeState, PartitionState, Reason
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterConfigured:
+class ClusterConfigured(Struct, frozen=True):
     """The controller started with this configuration (JSON of configuration_file.to_json)."""
 
     time: float
     configuration: str
 
 
-@dataclass(frozen=True, slots=True)
-class JobSubmitted:
+class JobSubmitted(Struct, frozen=True):
     time: float
     job: Job
     request_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class JobUpdated:
+class JobUpdated(Struct, frozen=True):
     """Held, released or changed: the record as it is afterwards."""
 
     time: float
     job: Job
 
 
-@dataclass(frozen=True, slots=True)
-class JobRequeued:
+class JobRequeued(Struct, frozen=True):
     """An ended job is pending again."""
 
     time: float
@@ -48,16 +44,14 @@ class JobRequeued:
     hold: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class JobEligible:
+class JobEligible(Struct, frozen=True):
     """Nothing but the scheduler stands between the job and its start any more."""
 
     time: float
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class DependencySettled:
+class DependencySettled(Struct, frozen=True):
     """Some clauses were fulfilled, `remaining` are not yet; `never`: they cannot be any more."""
 
     time: float
@@ -66,8 +60,7 @@ class DependencySettled:
     never: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TaskDetached:
+class TaskDetached(Struct, frozen=True):
     """One task of an array leaves the common record for one of its own (the last one keeps the record)."""
 
     time: float
@@ -76,8 +69,7 @@ class TaskDetached:
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class RunPlaced:
+class RunPlaced(Struct, frozen=True):
     time: float
     job_id: JobId
     run: RunNumber
@@ -88,23 +80,20 @@ class RunPlaced:
     price: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class NodePrepared:
+class NodePrepared(Struct, frozen=True):
     time: float
     job_id: JobId
     run: RunNumber
     node: NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class RunStarted:
+class RunStarted(Struct, frozen=True):
     time: float
     job_id: JobId
     run: RunNumber
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnding:
+class RunEnding(Struct, frozen=True):
     """The run is being ended on its nodes. `end_time` 0: when the last node has let go."""
 
     time: float
@@ -126,8 +115,7 @@ class RunEnding:
     end_time: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class NodeReleased:
+class NodeReleased(Struct, frozen=True):
     """Nothing of the run is left on the node: what it held there is free."""
 
     time: float
@@ -136,8 +124,7 @@ class NodeReleased:
     node: NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnded:
+class RunEnded(Struct, frozen=True):
     """All nodes have let go. The job is in its final state, or pending again."""
 
     time: float
@@ -146,8 +133,7 @@ class RunEnded:
     end_time: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class PendingEnded:
+class PendingEnded(Struct, frozen=True):
     """A job ended without (another) run: cancelled while it waited."""
 
     time: float
@@ -157,8 +143,7 @@ class PendingEnded:
     cancelled_by: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class JobSignalled:
+class JobSignalled(Struct, frozen=True):
     """`step_id` as in SignalRun (node.proto): None for all steps, BATCH_STEP for the script alone."""
 
     time: float
@@ -171,8 +156,7 @@ class JobSignalled:
     before_end: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StepCreated:
+class StepCreated(Struct, frozen=True):
     time: float
     job_id: JobId
     run: RunNumber
@@ -180,8 +164,7 @@ class StepCreated:
     request_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StepNodeEnded:
+class StepNodeEnded(Struct, frozen=True):
     time: float
     job_id: JobId
     run: RunNumber
@@ -191,8 +174,7 @@ class StepNodeEnded:
     exit_signal: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class KnownRun:
+class KnownRun(Struct, frozen=True):
     job_id: JobId
     run: RunNumber
     #: Nothing is left of it but its record.
@@ -203,8 +185,7 @@ class KnownRun:
         return f"{self.job_id}.{self.run}"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRegistered:
+class NodeRegistered(Struct, frozen=True):
     """`runs`: everything that the daemon still holds, whoever's it is."""
 
     time: float
@@ -213,8 +194,7 @@ class NodeRegistered:
     runs: tuple[KnownRun, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StaleRunEnded:
+class StaleRunEnded(Struct, frozen=True):
     """A run that the node came back with, and that was no longer its own, is gone from it."""
 
     time: float
@@ -223,8 +203,7 @@ class StaleRunEnded:
     run: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeChanged:
+class NodeChanged(Struct, frozen=True):
     """The values after the change."""
 
     time: float
@@ -237,21 +216,18 @@ class NodeChanged:
     reason_user_id: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionChanged:
+class PartitionChanged(Struct, frozen=True):
     time: float
     name: str
     state: PartitionState
 
 
-@dataclass(frozen=True, slots=True)
-class JobsPurged:
+class JobsPurged(Struct, frozen=True):
     time: float
     job_ids: tuple[JobId, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHandled:
+class RequestHandled(Struct, frozen=True):
     """A changing request that made no job and no step; the same request id does nothing again."""
 
     time: float
@@ -259,37 +235,32 @@ class RequestHandled:
     job_id: JobId = JobId(0)
 
 
-@dataclass(frozen=True, slots=True)
-class RequestsForgotten:
+class RequestsForgotten(Struct, frozen=True):
     time: float
     request_ids: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ReservationChanged:
+class ReservationChanged(Struct, frozen=True):
     """Made, changed, begun, or moved to its next time: the record as it is afterwards."""
 
     time: float
     reservation: Reservation
 
 
-@dataclass(frozen=True, slots=True)
-class ReservationEnded:
+class ReservationEnded(Struct, frozen=True):
     """Its time is over, or an operator deleted it: it is gone."""
 
     time: float
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeWeightChanged:
+class NodeWeightChanged(Struct, frozen=True):
     time: float
     node: NodeName
     weight: int
 
 
-@dataclass(frozen=True, slots=True)
-class AccountsChanged:
+class AccountsChanged(Struct, frozen=True):
     """Records of the account tree as they are now, and those that are gone."""
 
     time: float

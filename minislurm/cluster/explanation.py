@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Hashable
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from minislurm.cluster import sentences
 from minislurm.cluster.outlook import outlook

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import chain
+
+from msgspec.structs import replace
 
 from minislurm.cluster import dependencies, node_messages
 from minislurm.cluster.eligibility import requeue_time

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.resources import ResourceRequest
 from minislurm.domain.states import Reason
@@ -22,8 +24,7 @@ MOST_RECORDS = 20_000
 HistoryKey = tuple[int, str]
 
 
-@dataclass(slots=True)
-class HistoryRecord:
+class HistoryRecord(Struct):
     """The last runs of a user's jobs that are similar to each other. `similar`: ``name NAME``, ``size …``."""
 
     user_id: int

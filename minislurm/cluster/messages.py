@@ -6,7 +6,7 @@ not spoil the others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from minislurm.domain.accounts import AccountChanges
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
@@ -17,38 +17,33 @@ from minislurm.domain.views import JobChanges, JobTarget, ReservationChanges, St
 from minislurm.scheduling.model import Placement
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """Who asks. Operators (root, and the user the controller runs as) may do what only owners may."""
 
     user_id: int
     is_operator: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Configure:
+class Configure(Struct, frozen=True):
     """First message after a start: the configuration in force (JSON)."""
 
     configuration: str
 
 
-@dataclass(frozen=True, slots=True)
-class SubmitJob:
+class SubmitJob(Struct, frozen=True):
     spec: JobSpec
     caller: Caller
     request_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CancelJob:
+class CancelJob(Struct, frozen=True):
     target: JobTarget
     caller: Caller
     #: `scancel -b` without a signal: the batch script is killed at once and the job fails.
     batch_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SignalJob:
+class SignalJob(Struct, frozen=True):
     target: JobTarget
     caller: Caller
     signal: int
@@ -56,35 +51,30 @@ class SignalJob:
     full: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class HoldJob:
+class HoldJob(Struct, frozen=True):
     target: JobTarget
     caller: Caller
     by_user: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseJob:
+class ReleaseJob(Struct, frozen=True):
     target: JobTarget
     caller: Caller
 
 
-@dataclass(frozen=True, slots=True)
-class RequeueJob:
+class RequeueJob(Struct, frozen=True):
     target: JobTarget
     caller: Caller
     hold: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateJob:
+class UpdateJob(Struct, frozen=True):
     target: JobTarget
     caller: Caller
     changes: JobChanges
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateNode:
+class UpdateNode(Struct, frozen=True):
     """`state`: DRAIN, UNDRAIN, RESUME, DOWN; None: only the reason."""
 
     node: NodeName
@@ -94,8 +84,7 @@ class UpdateNode:
     weight: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CreateReservation:
+class CreateReservation(Struct, frozen=True):
     """A request id that made one is answered with the one that it made (no new event)."""
 
     changes: ReservationChanges
@@ -103,34 +92,29 @@ class CreateReservation:
     request_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateReservation:
+class UpdateReservation(Struct, frozen=True):
     changes: ReservationChanges
     caller: Caller
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteReservation:
+class DeleteReservation(Struct, frozen=True):
     name: str
     caller: Caller
 
 
-@dataclass(frozen=True, slots=True)
-class UpdatePartition:
+class UpdatePartition(Struct, frozen=True):
     name: str
     caller: Caller
     state: PartitionState
 
 
-@dataclass(frozen=True, slots=True)
-class CreateStep:
+class CreateStep(Struct, frozen=True):
     request: StepRequest
     caller: Caller
     request_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class EndAllocation:
+class EndAllocation(Struct, frozen=True):
     """The owner of an allocation without a script (srun, salloc) lets it go, or is gone (`lost`)."""
 
     job_id: JobId
@@ -140,15 +124,13 @@ class EndAllocation:
     lost: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RememberRequest:
+class RememberRequest(Struct, frozen=True):
     """The changing request with this id has been carried out."""
 
     request_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunReport:
+class RunReport(Struct, frozen=True):
     """What a node says of one run, at registration or as it happens.
 
     `phase`: PREPARED, RUNNING, EXITED, CLEAN.
@@ -166,30 +148,26 @@ class RunReport:
     running_steps: tuple[StepId, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterNode:
+class RegisterNode(Struct, frozen=True):
     node: NodeName
     facts: NodeFacts
     runs: tuple[RunReport, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSilent:
+class NodeSilent(Struct, frozen=True):
     """The stream broke, or nothing came for `node_suspect_s`; with `lost` for `node_timeout_s`."""
 
     node: NodeName
     lost: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAnswers:
+class NodeAnswers(Struct, frozen=True):
     """It is heard from again without having registered anew."""
 
     node: NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class NodeReport:
+class NodeReport(Struct, frozen=True):
     """RunPrepared, RunStarted, BatchExited (clean: phase CLEAN after it), RunCleaned of node.proto."""
 
     node: NodeName
@@ -197,8 +175,7 @@ class NodeReport:
     clean: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PrepareFailed:
+class PrepareFailed(Struct, frozen=True):
     node: NodeName
     job_id: JobId
     run: RunNumber
@@ -206,8 +183,7 @@ class PrepareFailed:
     job_fault: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StepEnded:
+class StepEnded(Struct, frozen=True):
     node: NodeName
     job_id: JobId
     run: RunNumber
@@ -216,8 +192,7 @@ class StepEnded:
     exit_signal: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementProposed:
+class PlacementProposed(Struct, frozen=True):
     """One placement of a finished plan, checked again against the state of this moment."""
 
     placement: Placement
@@ -225,69 +200,59 @@ class PlacementProposed:
     priority: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class TimeLimitReached:
+class TimeLimitReached(Struct, frozen=True):
     job_id: JobId
     run: RunNumber
 
 
-@dataclass(frozen=True, slots=True)
-class SignalDue:
+class SignalDue(Struct, frozen=True):
     """--signal=SIG@S: S seconds before the limit."""
 
     job_id: JobId
     run: RunNumber
 
 
-@dataclass(frozen=True, slots=True)
-class PrepareTimeout:
+class PrepareTimeout(Struct, frozen=True):
     job_id: JobId
     run: RunNumber
 
 
-@dataclass(frozen=True, slots=True)
-class EligibilityDue:
+class EligibilityDue(Struct, frozen=True):
     """A begin time, a requeue delay or the delay of an `after` dependency is over."""
 
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchWaitOver:
+class SwitchWaitOver(Struct, frozen=True):
     """A job has waited for few leaf domains (``--switches``) as long as it wanted."""
 
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class ReservationDue:
+class ReservationDue(Struct, frozen=True):
     """A reservation's start or end has come."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class LastStartPassed:
+class LastStartPassed(Struct, frozen=True):
     """A waiting job can no longer end by its deadline, or has waited as long as it wanted to."""
 
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class DeadlineReached:
+class DeadlineReached(Struct, frozen=True):
     """A run is still there at its job's deadline."""
 
     job_id: JobId
     run: RunNumber
 
 
-@dataclass(frozen=True, slots=True)
-class PurgeDue:
+class PurgeDue(Struct, frozen=True):
     """Forget jobs that ended long enough ago, and old request ids."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeAccounts:
+class ChangeAccounts(Struct, frozen=True):
     """`version`: that of the tree that the changes were made from (`AccountsState.version`)."""
 
     changes: AccountChanges

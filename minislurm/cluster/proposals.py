@@ -8,7 +8,9 @@ is not proposed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from minislurm.cluster.events import JobUpdated
 from minislurm.cluster.messages import Caller, UpdateJob
@@ -30,8 +32,7 @@ _TYPING_S = 10.0
 _STEPS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """`text`: in words; `command`: the exact way to it; `jobs`: the job as it would be, alone in its
     class."""
 
@@ -116,7 +117,7 @@ def _fewer_gpus(state: ClusterState, job: Job) -> Iterator[Change]:
     ):
         for gpus in _less(amount):
             text = f"{_count(gpus, 'GPU')} {_OF[name]} instead of {amount}"
-            changed: ResourceRequest = replace(request, **{name: gpus})  # type: ignore[arg-type]
+            changed: ResourceRequest = replace(request, **{name: gpus})
             yield _resubmitted(state, job, text, f"{option}{gpu_type}{gpus}", changed)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from copy import copy
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from minislurm.cluster import dependencies, reservations
 from minislurm.cluster.accounts import refuse_changes

@@ -10,7 +10,8 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from copy import copy
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from minislurm.cluster.ending import end_run
 from minislurm.cluster.events import Event, JobUpdated, ReservationChanged, ReservationEnded

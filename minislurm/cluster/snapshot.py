@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import overload
+
+from msgspec.structs import replace
 
 from minislurm.cluster.licenses import free_licenses
 from minislurm.cluster.queue import ClassKey, QueueClass

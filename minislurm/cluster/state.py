@@ -7,7 +7,8 @@ Only `apply` changes it. Everything under "derived" can be rebuilt from the reco
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from minislurm.cluster.accounts import AccountsState
 from minislurm.cluster.history import History
@@ -23,8 +24,7 @@ from minislurm.domain.topology import Topology
 from minislurm.scheduling.model import NodeAvailability, RunningJob
 
 
-@dataclass(slots=True)
-class ArraySummary:
+class ArraySummary(Struct):
     """What became of an array's tasks, for dependencies on it and for `sbatch --wait`."""
 
     id: JobId
@@ -35,8 +35,7 @@ class ArraySummary:
     ended_tasks: dict[int, str] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class RequestRecord:
+class RequestRecord(Struct):
     """What a changing request led to; the same request id gets the same answer."""
 
     request_id: str
@@ -45,8 +44,7 @@ class RequestRecord:
     step_id: StepId = StepId(0)
 
 
-@dataclass(slots=True)
-class Touched:
+class Touched(Struct):
     """Records that differ from the stored snapshot. The store empties it."""
 
     jobs: set[JobId] = field(default_factory=set)
@@ -56,8 +54,7 @@ class Touched:
     reservations: set[str] = field(default_factory=set)
 
 
-@dataclass(slots=True)
-class Kept:
+class Kept(Struct):
     """Pieces of the last snapshot that are still true: the next one is made of the same objects, and what a
     pass knows by them stays true as well. Whoever changes a record drops its piece."""
 
@@ -67,9 +64,12 @@ class Kept:
     #: By partition: one node of each kind, of what it has.
     kinds: dict[str, tuple[Node, ...]] = field(default_factory=dict)
 
+    def __eq__(self, other: object) -> bool:
+        # States that differ in nothing but this are equal.
+        return isinstance(other, Kept)
 
-@dataclass(slots=True)
-class ClusterState:
+
+class ClusterState(Struct):
     configuration: Configuration = Configuration()
     #: The configuration as the journal has it (JSON).
     configuration_text: str = ""
@@ -106,7 +106,7 @@ class ClusterState:
     #: Licenses that active jobs hold, by name; a name that nobody holds is not there.
     licenses_used: dict[str, int] = field(default_factory=dict)
     touched: Touched = field(default_factory=Touched)
-    kept: Kept = field(default_factory=Kept, compare=False)
+    kept: Kept = field(default_factory=Kept)
 
     def touch_node(self, name: NodeName) -> None:
         self.touched.nodes.add(name)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from minislurm.cluster import licenses, reservations
 from minislurm.cluster.accounts import longest_s, refuse_job, with_account

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from minislurm.cluster.core import Transaction, handle
 from minislurm.cluster.effects import (
     Effect,
@@ -38,8 +40,7 @@ from minislurm.domain.states import NodeState
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Outside:
+class Outside(Struct):
     """Where effects go. Set by the daemon's parts."""
 
     command: Callable[[NodeCommand], None] = lambda command: None

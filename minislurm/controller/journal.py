@@ -11,15 +11,15 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from minislurm.controller.store import Batch, Snapshot, Store, StoreError
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(Struct):
     batch: Batch = field(default_factory=Batch)
     done: list[Callable[[], None]] = field(default_factory=list)
     failed: list[Callable[[StoreError], None]] = field(default_factory=list)

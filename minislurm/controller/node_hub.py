@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from minislurm.cluster.effects import NodeCommand
 from minislurm.cluster.messages import NodeAnswers, NodeSilent
@@ -20,8 +21,7 @@ from minislurm.rpc.gen import node_pb2
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, eq=False)
-class Connection:
+class Connection(Struct, eq=False):
     """One node daemon's stream. Commands gather while the last message is being sent."""
 
     node: NodeName

@@ -7,7 +7,8 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from minislurm.cluster.apply import apply
 from minislurm.cluster.check import check

@@ -9,10 +9,10 @@ import os
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import grpc
+from msgspec.structs import replace
 
 from minislurm.cluster.messages import (
     Caller,

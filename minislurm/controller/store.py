@@ -12,7 +12,8 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from minislurm.domain.errors import MinislurmError
 
@@ -31,8 +32,7 @@ class StoreError(MinislurmError):
     """The database cannot be read or written (disk full, read-only, damaged)."""
 
 
-@dataclass(slots=True)
-class Snapshot:
+class Snapshot(Struct):
     """Changed records, by kind and id; None for a record that is gone."""
 
     seq: int
@@ -40,8 +40,7 @@ class Snapshot:
     unused_blobs: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Batch:
+class Batch(Struct):
     """What one transaction writes."""
 
     events: list[tuple[int, bytes]] = field(default_factory=list)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from minislurm.controller.blobs import blob_name, join_environment
 from minislurm.controller.engine import Engine

@@ -14,8 +14,10 @@ account beyond its own guarantee as far as its `borrow_limit`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from minislurm.domain import tres
 from minislurm.domain.tres import Tres
@@ -28,8 +30,7 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class AssociationLimits:
+class AssociationLimits(Struct, frozen=True):
     """None, or a TRES that is absent: no limit."""
 
     #: Of all running jobs together: GrpTRES, GrpJobs; GrpSubmit: waiting ones too.
@@ -44,8 +45,7 @@ class AssociationLimits:
     max_wall_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(Struct, frozen=True):
     name: str
     #: "" for root alone.
     parent: str = ROOT
@@ -72,8 +72,7 @@ class Account:
     budget_period_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Association:
+class Association(Struct, frozen=True):
     account: str
     user: str
     weight: int = 1
@@ -83,14 +82,12 @@ class Association:
     default_qos: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AccountUser:
+class AccountUser(Struct, frozen=True):
     name: str
     default_account: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Qos:
+class Qos(Struct, frozen=True):
     name: str
     description: str = ""
     priority: int = 0
@@ -110,14 +107,12 @@ class Qos:
         return "DenyOnLimit" in self.flags
 
 
-@dataclass(frozen=True, slots=True)
-class AssociationKey:
+class AssociationKey(Struct, frozen=True):
     account: str
     user: str
 
 
-@dataclass(frozen=True, slots=True)
-class AccountChanges:
+class AccountChanges(Struct, frozen=True):
     """Records as they are to be, and those that are to go. All of it or nothing."""
 
     accounts: tuple[Account, ...] = ()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+
+from msgspec import Struct
 
 #: Above every sensible max_array_size; keeps a typing error from filling the memory.
 MAX_TASK_ID = 4_000_000
@@ -15,16 +16,14 @@ _ITEM = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?\Z")
 _LIMIT = re.compile(r"[0-9]{1,9}\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayExpression:
+class ArrayExpression(Struct, frozen=True):
     #: Ascending, each once.
     tasks: tuple[int, ...]
     #: So many at a time; 0 for no limit.
     limit: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayShape:
+class ArrayShape(Struct, frozen=True):
     """What a task learns of its array."""
 
     count: int

@@ -6,15 +6,14 @@ allowed), `_mib` mebibytes. `etc/minislurm.toml` explains each key to its user.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct
 
 from minislurm.domain.ids import NodeName
 from minislurm.domain.node import NodeSpec
 from minislurm.domain.states import PartitionState
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterSection:
+class ClusterSection(Struct, frozen=True):
     name: str = "cluster"
     controller_host: str = "127.0.0.1"
     controller_port: int = 6817
@@ -22,8 +21,7 @@ class ClusterSection:
     state_dir: str = "/var/lib/minislurm"
 
 
-@dataclass(frozen=True, slots=True)
-class AuthSection:
+class AuthSection(Struct, frozen=True):
     #: Signs every credential; mode 0600. "": `state_dir`/auth.key
     key_file: str = ""
     #: Where the host's agent listens; "": `state_dir`/run/agent.sock
@@ -31,8 +29,7 @@ class AuthSection:
     token_lifetime_s: float = 120.0
 
 
-@dataclass(frozen=True, slots=True)
-class TimersSection:
+class TimersSection(Struct, frozen=True):
     heartbeat_interval_s: float = 5.0
     #: Silence after which a node is not offered new work.
     node_suspect_s: float = 12.0
@@ -58,8 +55,7 @@ class TimersSection:
     reconnect_interval_s: float = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class JournalSection:
+class JournalSection(Struct, frozen=True):
     #: Everything that arrives within this time shares one transaction.
     group_commit_s: float = 0.0
     #: The journal is folded into the snapshot after so many events.
@@ -70,8 +66,7 @@ class JournalSection:
     retry_interval_s: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerSection:
+class SchedulerSection(Struct, frozen=True):
     #: A pass starts so long after the change that calls for it.
     batching_delay_s: float = 0.002
     #: "multifactor", "fair" (who has least of its fair share), "fifo", "sjf" (the shortest first), "mlfq"
@@ -112,8 +107,7 @@ class SchedulerSection:
     large_gang_share: float = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class AccountsSection:
+class AccountsSection(Struct, frozen=True):
     #: "limits", "associations" (who may submit, but no limits) or "off". Nothing is enforced before the
     #: first account is added.
     enforce: str = "limits"
@@ -123,8 +117,7 @@ class AccountsSection:
     billing_weights: str = "cpu=1.0,gres/gpu=8.0"
 
 
-@dataclass(frozen=True, slots=True)
-class LimitsSection:
+class LimitsSection(Struct, frozen=True):
     max_job_count: int = 100_000
     max_array_size: int = 20_001
     first_job_id: int = 1
@@ -133,8 +126,7 @@ class LimitsSection:
     max_environment_bytes: int = 2 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class JobsSection:
+class JobsSection(Struct, frozen=True):
     #: Jobs may be requeued unless they say --no-requeue.
     requeue: bool = True
     #: Memory of a job that asks for none: MiB for each CPU; 0: not accounted.
@@ -146,8 +138,7 @@ class JobsSection:
     shards_per_gpu: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSection:
+class NodeSection(Struct, frozen=True):
     """What node daemons need; `{node}` stands for the node's name."""
 
     spool_dir: str = "/var/spool/minislurm/{node}"
@@ -168,8 +159,7 @@ class NodeSection:
     drain_after_launch_failures: int = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(Struct, frozen=True):
     name: str
     nodes: tuple[NodeName, ...] = ()
     default: bool = False
@@ -192,8 +182,7 @@ class Partition:
     sjf_by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DomainSpec:
+class DomainSpec(Struct, frozen=True):
     """One domain of the topology tree: a rack, a block, a zone. Leaves hold nodes."""
 
     name: str
@@ -203,16 +192,14 @@ class DomainSpec:
     nodes: tuple[NodeName, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class License:
+class License(Struct, frozen=True):
     """So many uses of a program at the same time, all over the cluster."""
 
     name: str
     count: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(Struct, frozen=True):
     cluster: ClusterSection = ClusterSection()
     auth: AuthSection = AuthSection()
     timers: TimersSection = TimersSection()
@@ -227,7 +214,7 @@ class Configuration:
     topology: tuple[DomainSpec, ...] = ()
     licenses: tuple[License, ...] = ()
     #: The file it came from; "" for none.
-    path: str = field(default="", compare=False)
+    path: str = ""
 
     def partition(self, name: str) -> Partition | None:
         return next((p for p in self.partitions if p.name == name), None)

@@ -1,6 +1,6 @@
 """Reads the configuration: minislurm.toml, with overrides `section.key=value`.
 
-Keys and types follow from the dataclasses in `domain.configuration`; nothing is listed twice. Everywhere, a
+Keys and types follow from the records in `domain.configuration`; nothing is listed twice. Everywhere, a
 key with a unit (`node_timeout_s`, `memory_mib`) may also be written without it, as a string that carries the
 unit (`max_time = "7-00:00:00"`, `memory = "512G"`). Besides, `[[nodes]]` knows `gres` for `gpus`, and its
 `name` is a hostlist; `[[topology]]` knows `children` for the `parent` of others. All that is wrong is
@@ -13,8 +13,10 @@ import importlib
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from minislurm.domain.configuration import Configuration, DomainSpec, License, Partition
 from minislurm.domain.configuration_check import nearest, problems
@@ -31,6 +33,7 @@ from minislurm.domain.configuration_values import (
 from minislurm.domain.errors import ConfigurationError
 from minislurm.domain.ids import NodeName
 from minislurm.domain.node import NodeSpec
+from minislurm.domain.record import is_record
 
 __all__ = ["DEFAULT_PATH", "effective", "find", "from_json", "known_keys", "load", "to_json", "to_toml"]
 
@@ -49,8 +52,7 @@ _HIDDEN = {"gpus_declared"}
 _ALIASES: dict[str, dict[str, str]] = {"nodes": {"gres": "gpus"}, "topology": {"children": "nodes"}}
 
 
-@dataclass(frozen=True, slots=True)
-class _Setting:
+class _Setting(Struct, frozen=True):
     """A key's value and where it was written; `text`: as given on the command line, None from the file."""
 
     place: str
@@ -101,9 +103,7 @@ def known_keys(section: str) -> list[str]:
 
 def _sections() -> list[str]:
     return [
-        field.name
-        for field in fields(Configuration)
-        if field.name in TABLES or is_dataclass(hints(Configuration)[field.name])
+        name for name in field_names(Configuration) if name in TABLES or is_record(hints(Configuration)[name])
     ]
 
 

@@ -5,14 +5,24 @@ from __future__ import annotations
 import json
 import typing
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
+from msgspec import Struct
+
 from minislurm.domain import hostlist
 from minislurm.domain.configuration import Configuration, DomainSpec, License, Partition
-from minislurm.domain.configuration_values import hints, plain, quote, to_text, to_toml_value, without_none
+from minislurm.domain.configuration_values import (
+    field_names,
+    hints,
+    plain,
+    quote,
+    to_text,
+    to_toml_value,
+    without_none,
+)
 from minislurm.domain.node import NodeSpec
+from minislurm.domain.record import is_record
 
 #: Fields that are shown in another way, or are no setting.
 _UNSHOWN = {"name", "gpus_declared", "path"}
@@ -79,16 +89,16 @@ def from_json(text: str) -> Configuration:
 
 
 def _section_values(configuration: Configuration) -> Iterator[tuple[str, Any]]:
-    for field in fields(Configuration):
-        value = getattr(configuration, field.name)
-        if is_dataclass(value):
-            yield field.name, value
+    for name in field_names(Configuration):
+        value = getattr(configuration, name)
+        if isinstance(value, Struct):
+            yield name, value
 
 
 def _items(values: Any) -> Iterator[tuple[str, object]]:
-    for field in fields(values):
-        if field.name not in _UNSHOWN or (field.name == "name" and "name" in _section_fields(values)):
-            yield field.name, getattr(values, field.name)
+    for name in values.__struct_fields__:
+        if name not in _UNSHOWN or (name == "name" and "name" in _section_fields(values)):
+            yield name, getattr(values, name)
 
 
 def _section_fields(values: Any) -> tuple[str, ...]:
@@ -120,12 +130,12 @@ def _node_groups(nodes: tuple[NodeSpec, ...]) -> list[list[NodeSpec]]:
 
 
 def _nameless(spec: NodeSpec) -> tuple[object, ...]:
-    return tuple(getattr(spec, field.name) for field in fields(spec) if field.name != "name")
+    return tuple(getattr(spec, name) for name in field_names(NodeSpec) if name != "name")
 
 
 def _encode(value: Any) -> Any:
-    if is_dataclass(value):
-        return {field.name: _encode(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Struct):
+        return {name: _encode(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, tuple):
         return [_encode(item) for item in value]
     return value.value if isinstance(value, Enum) else value
@@ -135,7 +145,7 @@ def _decode(hint: Any, data: Any) -> Any:
     kind, _ = without_none(hint)
     if data is None:
         return None
-    if isinstance(kind, type) and is_dataclass(kind):
+    if is_record(kind):
         types = hints(kind)
         return kind(**{name: _decode(types[name], value) for name, value in data.items() if name in types})
     if typing.get_origin(kind) is tuple:

@@ -6,7 +6,6 @@ A conversion that fails raises ValueError with what is allowed ("must be …").
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import re
@@ -16,6 +15,8 @@ from collections.abc import Sequence
 from enum import Enum
 from functools import cache
 from typing import Any
+
+from msgspec import structs
 
 from minislurm.domain import hostlist, times
 from minislurm.domain.resources import GpuGroup
@@ -94,17 +95,18 @@ _OCTAL = re.compile(r"0?[0-7]{3}\Z")
 
 @cache
 def hints(owner: type) -> dict[str, Any]:
-    """Field types of a dataclass by field name."""
+    """Field types of a record by field name."""
     return typing.get_type_hints(owner)
 
 
 @cache
 def field_names(owner: type) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(owner))
+    names: tuple[str, ...] = owner.__struct_fields__  # type: ignore[attr-defined]
+    return names
 
 
 def _default(owner: type, key: str) -> object:
-    return next(field.default for field in dataclasses.fields(owner) if field.name == key)
+    return next(field.default for field in structs.fields(owner) if field.name == key)
 
 
 def without_none(hint: Any) -> tuple[Any, bool]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 DEFAULT_OUTPUT = "slurm-%j.out"
 DEFAULT_ARRAY_OUTPUT = "slurm-%A_%a.out"
@@ -14,8 +15,7 @@ _MAX_WIDTH = 10
 _SYMBOL = re.compile(r"%(?:(%)|([0-9]*)([AabJjNnstux]))")
 
 
-@dataclass(frozen=True, slots=True)
-class FilenameFields:
+class FilenameFields(Struct, frozen=True):
     """What the symbols stand for. None (for text ""): not known here, the symbol stays for whoever knows."""
 
     job_id: int

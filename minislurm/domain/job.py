@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from enum import Enum
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from minislurm.domain.ids import BATCH_STEP, JobId, NodeName, RunNumber, StepId
 from minislurm.domain.resources import NodeAllocation, ResourceRequest, TresAmount
@@ -19,8 +21,7 @@ class DependencyKind(Enum):
     SINGLETON = "singleton"
 
 
-@dataclass(frozen=True, slots=True)
-class Dependency:
+class Dependency(Struct, frozen=True):
     """One clause. `job_id` 0: singleton; `task_id` None: the whole array; `delay_s`: ``after:ID+minutes``."""
 
     kind: DependencyKind
@@ -29,8 +30,7 @@ class Dependency:
     delay_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class SignalBeforeEnd:
+class SignalBeforeEnd(Struct, frozen=True):
     """``--signal=[B:]SIG[@S]``: sent `seconds_before` the time limit."""
 
     signal: int
@@ -39,8 +39,7 @@ class SignalBeforeEnd:
     batch_shell_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class JobSpec:
+class JobSpec(Struct, frozen=True):
     """A submission, immutable, shared by all tasks of an array and all runs.
 
     Options that change what a script sees in its environment are kept as given: None means not given.
@@ -147,8 +146,7 @@ class EndCause(Enum):
     DEADLINE = "deadline"
 
 
-@dataclass(slots=True)
-class Step:
+class Step(Struct):
     """A step of a run. Ended steps leave the record when the run ends."""
 
     id: StepId
@@ -170,8 +168,7 @@ class Step:
         return self.id == BATCH_STEP
 
 
-@dataclass(slots=True)
-class Job:
+class Job(Struct):
     """One job or one task of an array. An array's tasks that never differed share the record of the array:
     then `pending_tasks` lists them, `array_task_id` is None, and `id` is the array's id."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from minislurm.domain.gpu_links import link_problem
 from minislurm.domain.ids import Bitmap, JobId, NodeName
@@ -10,8 +10,7 @@ from minislurm.domain.resources import GpuGroup, NodeAllocation, ResourceRequest
 from minislurm.domain.states import NodeState
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSpec:
+class NodeSpec(Struct, frozen=True):
     """A node as the configuration declares it. None: what its daemon finds counts."""
 
     name: NodeName
@@ -31,8 +30,7 @@ class NodeSpec:
     gpu_links: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
+class NodeFacts(Struct, frozen=True):
     """What a node daemon found on its host and says at registration."""
 
     cpus: int = 0
@@ -55,8 +53,7 @@ class NodeFacts:
     topology: str = ""
 
 
-@dataclass(slots=True)
-class Node:
+class Node(Struct):
     """A node in the state. The free amounts follow from the runs on it; `state.check()` compares."""
 
     spec: NodeSpec

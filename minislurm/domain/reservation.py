@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from minislurm.domain.ids import NodeName
 
@@ -47,8 +49,7 @@ RECURRING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(Struct, frozen=True):
     """A reservation in the state. Replaced as a whole when it changes."""
 
     name: str
@@ -138,8 +139,7 @@ def _next_start(reservation: Reservation) -> float:
         return moment.timestamp()
 
 
-@dataclass(frozen=True, slots=True)
-class LicenseCount:
+class LicenseCount(Struct, frozen=True):
     """So many licenses of one name: what a job asks for."""
 
     name: str

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from minislurm.domain.ids import Bitmap, NodeName
 from minislurm.domain.reservation import LicenseCount
 
 
-@dataclass(frozen=True, slots=True)
-class GpuGroup:
+class GpuGroup(Struct, frozen=True):
     """GPUs of one type on one node. `type` is "" where the configuration names none."""
 
     count: int
@@ -20,8 +19,7 @@ class GpuGroup:
     capability: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAllocation:
+class NodeAllocation(Struct, frozen=True):
     """One node's part of a run: which CPUs, how much memory, which GPUs, how many tasks."""
 
     node: NodeName
@@ -47,16 +45,14 @@ class NodeAllocation:
         return self.gpu_share_milli or 1000 * self.gpus.bit_count()
 
 
-@dataclass(frozen=True, slots=True)
-class TresAmount:
+class TresAmount(Struct, frozen=True):
     """So much of one trackable resource (tres.py): "gres/gpu:a100", 4."""
 
     name: str
     amount: int
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceRequest:
+class ResourceRequest(Struct, frozen=True):
     """A job's needs, worked out from its options; what scheduling sees. Identical requests form a class.
 
     Exactly one of the task forms holds: `tasks` in all, spread so that each node gets at least one and

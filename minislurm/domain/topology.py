@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from minislurm.domain.configuration import DomainSpec
 from minislurm.domain.ids import NodeName
@@ -30,8 +31,7 @@ def parse_labels(text: str) -> Labels:
     return tuple(labels)
 
 
-@dataclass(frozen=True, slots=True)
-class Topology:
+class Topology(Struct, frozen=True):
     """Domains by name; a node belongs to at most one leaf. Without domains all nodes share one leaf, ""."""
 
     domains: dict[str, DomainSpec] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from minislurm.domain.accounts import AccountTree
 from minislurm.domain.errors import Refusal
@@ -13,8 +13,7 @@ from minislurm.domain.reservation import Reservation
 from minislurm.domain.resources import NodeAllocation
 
 
-@dataclass(frozen=True, slots=True)
-class JobView:
+class JobView(Struct, frozen=True):
     """A job as squeue and scontrol show it."""
 
     job: Job
@@ -34,8 +33,7 @@ class JobView:
     node_reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StepView:
+class StepView(Struct, frozen=True):
     job_id: JobId
     array_job_id: JobId
     array_task_id: int | None
@@ -45,8 +43,7 @@ class StepView:
     step: Step
 
 
-@dataclass(frozen=True, slots=True)
-class NodeView:
+class NodeView(Struct, frozen=True):
     node: Node
     partitions: tuple[str, ...] = ()
     #: "IDLE", "MIXED", "ALLOCATED", "COMPLETING", "DOWN", "UNKNOWN" with "+DRAIN", "*" as Slurm writes them.
@@ -57,8 +54,7 @@ class NodeView:
     completing: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionView:
+class PartitionView(Struct, frozen=True):
     name: str
     nodes: tuple[NodeName, ...] = ()
     default: bool = False
@@ -77,8 +73,7 @@ class PartitionView:
     gpus_by_type: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class JobQuery:
+class JobQuery(Struct, frozen=True):
     """Empty: all jobs. Ended ones only if `include_ended`."""
 
     job_ids: tuple[JobId, ...] = ()
@@ -87,8 +82,7 @@ class JobQuery:
     forecast: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(Struct, frozen=True):
     """A request for a job: its specification and what is stored apart."""
 
     spec: JobSpec
@@ -99,8 +93,7 @@ class Submission:
     test_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TestResult:
+class TestResult(Struct, frozen=True):
     """`sbatch --test-only`."""
 
     job_id: JobId
@@ -110,8 +103,7 @@ class TestResult:
     partition: str
 
 
-@dataclass(frozen=True, slots=True)
-class StepRequest:
+class StepRequest(Struct, frozen=True):
     """srun asks for a step inside a job. None: as the job has it."""
 
     job_id: JobId
@@ -125,8 +117,7 @@ class StepRequest:
     time_limit_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StepNode:
+class StepNode(Struct, frozen=True):
     """One node of a step: where its step service listens and which tasks (global ranks) run there."""
 
     node: NodeName
@@ -135,8 +126,7 @@ class StepNode:
     tasks: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StepGrant:
+class StepGrant(Struct, frozen=True):
     """The controller's answer: go to these nodes with this credential."""
 
     job_id: JobId
@@ -150,8 +140,7 @@ class StepGrant:
     cpus_per_task: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class JobTarget:
+class JobTarget(Struct, frozen=True):
     """What a request is about: a job, tasks of an array (`tasks`; empty: all of it), or one step."""
 
     job_id: JobId
@@ -159,16 +148,14 @@ class JobTarget:
     step_id: StepId | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What became of one target of a request; `refusal` None: done."""
 
     target: JobTarget
     refusal: Refusal | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class JobChanges:
+class JobChanges(Struct, frozen=True):
     """`scontrol update job`; None: unchanged."""
 
     name: str | None = None
@@ -200,8 +187,7 @@ class JobChanges:
     bid: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ListChange:
+class ListChange(Struct, frozen=True):
     """``Users=a,b`` ("="), ``Users+=a`` ("+"), ``Users-=a`` ("-")."""
 
     operator: str
@@ -215,8 +201,7 @@ class ListChange:
         return tuple(dict.fromkeys(self.items))
 
 
-@dataclass(frozen=True, slots=True)
-class ReservationChanges:
+class ReservationChanges(Struct, frozen=True):
     """`scontrol create|update reservation`; None: unchanged, or the default of a new one."""
 
     #: "" for a new one: named after its first user or account.
@@ -233,23 +218,20 @@ class ReservationChanges:
     flags: ListChange | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReservationView:
+class ReservationView(Struct, frozen=True):
     reservation: Reservation
     active: bool = False
     #: Of all its nodes.
     cpus: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LicenseView:
+class LicenseView(Struct, frozen=True):
     name: str
     total: int = 0
     used: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerInfo:
+class ControllerInfo(Struct, frozen=True):
     host: str
     cluster: str
     now: float
@@ -259,8 +241,7 @@ class ControllerInfo:
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
-class AccountsView:
+class AccountsView(Struct, frozen=True):
     """The account tree, and the version that a change of it names."""
 
     tree: AccountTree
@@ -268,8 +249,7 @@ class AccountsView:
     cluster: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigurationView:
+class ConfigurationView(Struct, frozen=True):
     """`scontrol show config`: Slurm's keys and values, then minislurm's own as "section.key"."""
 
     values: dict[str, str]
@@ -277,8 +257,7 @@ class ConfigurationView:
     next_job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class HeadAhead:
+class HeadAhead(Struct, frozen=True):
     """A job before the explained one for which nodes are kept from `start` on (0: not known). `is_cause`:
     without it the explained one would start now."""
 
@@ -288,8 +267,7 @@ class HeadAhead:
     is_cause: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Struct, frozen=True):
     """A change, in words and as a command, with which the job was seen to start then on a copy of the
     queue."""
 
@@ -299,8 +277,7 @@ class Proposal:
     starts_now: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """`minislurm why`. Times in seconds since the epoch, 0: not known."""
 
     job_id: JobId

@@ -7,7 +7,7 @@ and what belongs to a run that is not here is dropped or, where it asks for an e
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from minislurm.domain.exhaustive import assert_never
 from minislurm.domain.ids import BATCH_STEP, NodeName, StepId
@@ -59,8 +59,7 @@ _MESSAGES = {
 }
 
 
-@dataclass(slots=True)
-class StepRecord:
+class StepRecord(Struct):
     """A step that still has, or may have, processes here."""
 
     #: First of the step's nodes: it is the one that writes "STEP … CANCELLED".
@@ -69,8 +68,7 @@ class StepRecord:
     exited: bool = False
 
 
-@dataclass(slots=True)
-class RunRecord:
+class RunRecord(Struct):
     prepare: Prepare
     phase: Phase = Phase.PREPARING
     start_wanted: bool = False

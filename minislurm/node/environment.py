@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from minislurm.domain.arrays import ArrayShape
 from minislurm.domain.hostlist import compress
@@ -31,8 +32,7 @@ _OF_OTHER_JOBS = (
 _GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """What every environment made here shares."""
 
     node: str
@@ -41,8 +41,7 @@ class Place:
     configuration_path: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StepShape:
+class StepShape(Struct, frozen=True):
     """A step as one of its nodes sees it."""
 
     step_id: StepId

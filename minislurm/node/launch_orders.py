@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from minislurm.domain.filenames import DEFAULT_ARRAY_OUTPUT, DEFAULT_OUTPUT, FilenameFields, fill
 from minislurm.domain.ids import BATCH_STEP
@@ -22,16 +23,14 @@ from minislurm.node.orders import ShepherdOrder, TaskOrder
 _KEEPING_CAUSES = ("preempt", "node_fail")
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
+class Where(Struct, frozen=True):
     """The spool's log, the step's control group ("" for none)."""
 
     log: str
     cgroup: str
 
 
-@dataclass(frozen=True, slots=True)
-class StepRequest:
+class StepRequest(Struct, frozen=True):
     """What srun asks one node to run. Output patterns: "" stands for srun's own streams."""
 
     shape: StepShape

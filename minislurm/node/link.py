@@ -10,12 +10,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import grpc
 import grpc.aio
+from msgspec import Struct
 
 from minislurm.rpc.auth import authorization
 from minislurm.rpc.gen import node_pb2, node_pb2_grpc
@@ -37,8 +37,7 @@ _OPTIONS = [
 _REPORTS_A_MESSAGE = 500
 
 
-@dataclass(slots=True)
-class _Kept:
+class _Kept(Struct):
     report: node_pb2.Report
     on_acknowledged: Callable[[], None] | None
 

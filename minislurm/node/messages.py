@@ -5,9 +5,10 @@ Times are Unix seconds. A run is named by `RunKey`; `step_id` -1 is the batch sc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from minislurm.domain.arrays import ArrayShape
 from minislurm.domain.ids import JobId, RunNumber, StepId
@@ -35,8 +36,7 @@ class Phase(Enum):
 # --- commands of the controller ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Prepare:
+class Prepare(Struct, frozen=True):
     key: RunKey
     job: Job
     start: bool = False
@@ -49,13 +49,11 @@ class Prepare:
     array: ArrayShape | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     key: RunKey
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True):
     key: RunKey
     cause: EndCause
     time: float
@@ -63,8 +61,7 @@ class End:
     kill: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Signal:
+class Signal(Struct, frozen=True):
     """`step_id` None: the tasks of all steps. `full`: the script, its process group and the steps."""
 
     key: RunKey
@@ -74,35 +71,30 @@ class Signal:
     continue_first: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Forget:
+class Forget(Struct, frozen=True):
     key: RunKey
 
 
 # --- events from the I/O around ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     key: RunKey
 
 
-@dataclass(frozen=True, slots=True)
-class NotPrepared:
+class NotPrepared(Struct, frozen=True):
     key: RunKey
     reason: str
     job_fault: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StepStarted:
+class StepStarted(Struct, frozen=True):
     key: RunKey
     step_id: StepId
     time: float
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(Struct, frozen=True):
     exit_code: int = 0
     exit_signal: int = 0
     time: float = 0.0
@@ -110,8 +102,7 @@ class Exit:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StepExited:
+class StepExited(Struct, frozen=True):
     """Its tasks have ended. `clean`: and nothing that they forked is left."""
 
     key: RunKey
@@ -120,14 +111,12 @@ class StepExited:
     clean: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StepClean:
+class StepClean(Struct, frozen=True):
     key: RunKey
     step_id: StepId
 
 
-@dataclass(frozen=True, slots=True)
-class RunFinished:
+class RunFinished(Struct, frozen=True):
     """What FinishRun asked for is done."""
 
     key: RunKey
@@ -140,28 +129,24 @@ Event = Prepared | NotPrepared | StepStarted | StepExited | StepClean | RunFinis
 # --- actions ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PrepareRun:
+class PrepareRun(Struct, frozen=True):
     """Store what is needed, run the prolog; answer with Prepared or NotPrepared."""
 
     command: Prepare
 
 
-@dataclass(frozen=True, slots=True)
-class SaveRun:
+class SaveRun(Struct, frozen=True):
     """The run's phase (RUNNING, CLEAN) goes to disk before anything after this action happens."""
 
     key: RunKey
     phase: Phase
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchBatch:
+class LaunchBatch(Struct, frozen=True):
     key: RunKey
 
 
-@dataclass(frozen=True, slots=True)
-class SignalStep:
+class SignalStep(Struct, frozen=True):
     """`to`: "all" processes of the step, the script alone ("leader") or its process "group"."""
 
     key: RunKey
@@ -172,8 +157,7 @@ class SignalStep:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class EndStep:
+class EndStep(Struct, frozen=True):
     """CONT and TERM to all its processes, KILL after `wait_s`; or KILL at once."""
 
     key: RunKey
@@ -183,15 +167,13 @@ class EndStep:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FinishRun:
+class FinishRun(Struct, frozen=True):
     """No process is left: run the epilog, remove the control group; answer with RunFinished."""
 
     key: RunKey
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveRun:
+class RemoveRun(Struct, frozen=True):
     """Its files may go."""
 
     key: RunKey
@@ -200,39 +182,33 @@ class RemoveRun:
 # --- reports to the controller ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RunPrepared:
+class RunPrepared(Struct, frozen=True):
     key: RunKey
 
 
-@dataclass(frozen=True, slots=True)
-class PrepareFailed:
+class PrepareFailed(Struct, frozen=True):
     key: RunKey
     reason: str
     job_fault: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RunStarted:
+class RunStarted(Struct, frozen=True):
     key: RunKey
     time: float
 
 
-@dataclass(frozen=True, slots=True)
-class BatchExited:
+class BatchExited(Struct, frozen=True):
     key: RunKey
     exit: Exit
     clean: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RunCleaned:
+class RunCleaned(Struct, frozen=True):
     key: RunKey
     time: float
 
 
-@dataclass(frozen=True, slots=True)
-class StepEnded:
+class StepEnded(Struct, frozen=True):
     key: RunKey
     step_id: StepId
     exit: Exit

@@ -8,8 +8,9 @@ import logging
 import os
 import shutil
 import time
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from minislurm.domain.errors import ConfigurationError
 from minislurm.domain.ids import BATCH_STEP, JobId, RunNumber, StepId
@@ -25,8 +26,7 @@ log = logging.getLogger(__name__)
 LOG_LIMIT = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRun:
+class FoundRun(Struct, frozen=True):
     """A run that an earlier daemon left. `steps`: those whose end the controller may not know."""
 
     record: RunRecord
@@ -34,8 +34,7 @@ class FoundRun:
     steps: tuple[StepId, ...]
 
 
-@dataclass(slots=True)
-class _Lines:
+class _Lines(Struct):
     """What the logs say of one run."""
 
     log: int

@@ -19,8 +19,9 @@ import secrets
 import stat
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from minislurm.domain.configuration import Configuration
 from minislurm.domain.errors import AccessDenied, ConfigurationError
@@ -32,8 +33,7 @@ CLOCK_SKEW_S = 10.0
 NODE_USER_ID = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """Who calls. `node` is "" for a person; for a node daemon it is its name, and `user_id` is nobody's."""
 
     user_id: int
@@ -42,8 +42,7 @@ class Caller:
     node: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StepCredential:
+class StepCredential(Struct, frozen=True):
     """What srun may do on a node: launch this step of this run as this user."""
 
     job_id: int

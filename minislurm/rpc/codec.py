@@ -1,17 +1,16 @@
-"""Dataclasses of the domain to protobuf messages and back, by name.
+"""Records of the domain to protobuf messages and back, by name.
 
-A message mirrors the dataclass of the same name, field by field; `tests/unit/rpc/test_codec.py` holds the
+A message mirrors the record of the same name, field by field; `tests/unit/rpc/test_codec.py` holds the
 two together. The converters of a class are worked out once, at first use, and only fields that are set
 are touched, since most of a job's sixty are not.
 
 Rules: enumerations travel as their value; `Bitmap` as little-endian bytes; tuples, lists and sets as
 repeated fields; None as an absent `optional` or message field. A field without presence that is absent
-reads as the type's zero, whatever the dataclass' default.
+reads as the type's zero, whatever the record's default.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 import types
 import typing
@@ -21,9 +20,12 @@ from typing import Any, TypeVar, Union
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
+from msgspec import NODEFAULT, Struct, field
+from msgspec.structs import fields
 
 from minislurm.domain.ids import Bitmap
 from minislurm.domain.job import JobSpec
+from minislurm.domain.record import is_record
 from minislurm.rpc.gen import common_pb2, controller_pb2, journal_pb2, node_pb2
 
 T = TypeVar("T")
@@ -34,14 +36,14 @@ _MODULES: tuple[Any, ...] = (common_pb2, controller_pb2, journal_pb2, node_pb2)
 
 
 def to_proto(value: Any) -> Any:
-    """The message for a dataclass instance (its class' namesake)."""
+    """The message for a record (its class' namesake)."""
     message = message_class(type(value))()
     fill(message, value)
     return message
 
 
 def fill(message: Message, value: Any) -> None:
-    """Writes a dataclass instance into an empty message."""
+    """Writes a record into an empty message."""
     plan = _plan(type(value))
     for item, write, rule in zip(plan.get(value), plan.writers, plan.rules, strict=True):
         # Most fields of most records are empty: this loop is what the journal's speed depends on.
@@ -59,7 +61,7 @@ def fill_without(message: Message, value: Any, left_out: str) -> None:
 
 
 def from_proto(cls: type[T], message: Message) -> T:
-    """The dataclass instance that a message stands for."""
+    """The record that a message stands for."""
     return from_proto_with(cls, message)
 
 
@@ -69,8 +71,8 @@ def from_proto_with(cls: type[T], message: Message, **given: Any) -> T:
     values = plan.absent.copy()
     readers = plan.readers
     # Ten thousand jobs go through this loop before a restarted controller answers.
-    for field, item in message.ListFields():
-        found = readers.get(field)
+    for wire, item in message.ListFields():
+        found = readers.get(wire)
         if found is None:  # a field that a newer version wrote
             continue
         name, read = found
@@ -97,19 +99,18 @@ def message_class(cls: type) -> Any:
     return found
 
 
-@dataclasses.dataclass(slots=True)
-class _ClassPlan:
+class _ClassPlan(Struct):
     names: list[str]
     #: All fields of an instance at once, in the order of `names`.
     get: Callable[[Any], tuple[Any, ...]]
-    writers: list[_Writer] = dataclasses.field(default_factory=list)
+    writers: list[_Writer] = field(default_factory=list)
     #: Which values of a field are written though they are empty.
-    rules: list[object] = dataclasses.field(default_factory=list)
+    rules: list[object] = field(default_factory=list)
     #: (name, conversion) by the field of the message; no conversion: the value as it is.
-    readers: dict[FieldDescriptor, tuple[str, _Reader | None]] = dataclasses.field(default_factory=dict)
-    #: What fields absent from the wire read as, where the dataclass' own default would be wrong.
-    absent: dict[str, Any] = dataclasses.field(default_factory=dict)
-    absent_containers: list[tuple[str, Callable[[], Any]]] = dataclasses.field(default_factory=list)
+    readers: dict[FieldDescriptor, tuple[str, _Reader | None]] = field(default_factory=dict)
+    #: What fields absent from the wire read as, where the record's own default would be wrong.
+    absent: dict[str, Any] = field(default_factory=dict)
+    absent_containers: list[tuple[str, Callable[[], Any]]] = field(default_factory=list)
 
 
 _UNLESS_EMPTY, _UNLESS_NONE, _ALWAYS = object(), object(), object()
@@ -128,26 +129,27 @@ def _plan(cls: type) -> _ClassPlan:
 def _make_plan(cls: type) -> _ClassPlan:
     hints = typing.get_type_hints(cls)
     descriptor = message_class(cls).DESCRIPTOR
-    names = [field.name for field in dataclasses.fields(cls)]
+    records = fields(cls)
+    names = [own.name for own in records]
     plan = _ClassPlan(names, _getter(names))
-    for field in dataclasses.fields(cls):
-        wire = descriptor.fields_by_name.get(field.name)
+    for own in records:
+        wire = descriptor.fields_by_name.get(own.name)
         if wire is None:
-            raise TypeError(f"message {cls.__name__} lacks the field {field.name}")
-        hint, optional = _without_none(hints[field.name])
+            raise TypeError(f"message {cls.__name__} lacks the field {own.name}")
+        hint, optional = _without_none(hints[own.name])
         kind = _kind_of(hint, wire)
-        plan.writers.append(kind.writer(field.name))
+        plan.writers.append(kind.writer(own.name))
         plan.rules.append(_rule(optional, wire))
-        plan.readers[wire] = (field.name, kind.read)
+        plan.readers[wire] = (own.name, kind.read)
         if optional or wire.has_presence:
-            # With presence the dataclass' default stands, or None where it has none.
-            if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-                plan.absent[field.name] = None
+            # With presence the record's default stands, or None where it has none.
+            if own.required:
+                plan.absent[own.name] = None
         elif kind.container is not None:
-            if field.default_factory is dataclasses.MISSING and field.default != kind.container():
-                plan.absent_containers.append((field.name, kind.container))
-        elif field.default is dataclasses.MISSING or field.default != kind.zero:
-            plan.absent[field.name] = kind.zero
+            if own.default_factory is NODEFAULT and own.default != kind.container():
+                plan.absent_containers.append((own.name, kind.container))
+        elif own.default is NODEFAULT or own.default != kind.zero:
+            plan.absent[own.name] = kind.zero
     return plan
 
 
@@ -170,7 +172,7 @@ def _rule(optional: bool, wire: FieldDescriptor) -> object:
         return _UNLESS_NONE
     if wire.message_type is not None:
         return _UNLESS_EMPTY if _is_repeated(wire) else _ALWAYS
-    # `optional` on the wire and a plain value here: absent would mean the dataclass' default.
+    # `optional` on the wire and a plain value here: absent would mean the record's default.
     return _ALWAYS if wire.has_presence else _UNLESS_EMPTY
 
 
@@ -178,8 +180,7 @@ def _is_repeated(wire: FieldDescriptor) -> bool:
     return bool(wire.is_repeated)
 
 
-@dataclasses.dataclass(slots=True)
-class _Kind:
+class _Kind(Struct):
     writer: Callable[[str], _Writer]
     #: None: the value as it is.
     read: _Reader | None
@@ -193,7 +194,7 @@ def _kind_of(hint: Any, wire: FieldDescriptor) -> _Kind:
         return _map_kind(hint, wire)
     if origin in (tuple, list, set, frozenset):
         return _sequence_kind(origin, typing.get_args(hint)[0])
-    if dataclasses.is_dataclass(hint):
+    if is_record(hint):
         cls = typing.cast(type, hint)
         return _Kind(lambda name: lambda m, v: _fill_field(m, name, v), lambda item: from_proto(cls, item))
     write, read, zero = _scalar(hint)
@@ -254,7 +255,7 @@ def _enum_value(member: Enum) -> Any:
 
 
 def _sequence_kind(origin: Any, item_hint: Any) -> _Kind:
-    if dataclasses.is_dataclass(item_hint):
+    if is_record(item_hint):
         cls = typing.cast(type, item_hint)
 
         def write(message: Message, name: str, value: Any) -> None:
@@ -277,7 +278,7 @@ def _sequence_kind(origin: Any, item_hint: Any) -> _Kind:
 
 def _map_kind(hint: Any, wire: FieldDescriptor) -> _Kind:
     _, value_hint = typing.get_args(hint)
-    if dataclasses.is_dataclass(value_hint):
+    if is_record(value_hint):
         cls = typing.cast(type, value_hint)
 
         def write(message: Message, name: str, value: dict[Any, Any]) -> None:

@@ -16,11 +16,11 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 import grpc
 from grpc import aio
+from msgspec import Struct
 
 from minislurm.domain.hostlist import compress
 from minislurm.domain.ids import NodeName
@@ -47,8 +47,7 @@ _INPUT_WINDOW = 128 * 1024
 _RETRY_S = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class StepLaunch:
+class StepLaunch(Struct, frozen=True):
     """What every node of the step is to run. Output patterns: "" stands for srun's own streams."""
 
     arguments: tuple[str, ...]
@@ -62,16 +61,14 @@ class StepLaunch:
     output_mode: int = 0o600
 
 
-@dataclass(frozen=True, slots=True)
-class TasksStarted:
+class TasksStarted(Struct, frozen=True):
     """All tasks of the node run."""
 
     node: NodeName
     process_ids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOutput:
+class TaskOutput(Struct, frozen=True):
     """Bytes that a task wrote; `end`: there will be no more of this stream."""
 
     node: NodeName
@@ -81,8 +78,7 @@ class TaskOutput:
     end: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TaskEnded:
+class TaskEnded(Struct, frozen=True):
     node: NodeName
     task: int
     exit_code: int
@@ -90,23 +86,20 @@ class TaskEnded:
     core_dumped: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NodeLine:
+class NodeLine(Struct, frozen=True):
     """A line of the node's own for srun's stderr, as slurmstepd writes them."""
 
     node: NodeName
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFinished:
+class NodeFinished(Struct, frozen=True):
     """All tasks of the node have ended and all their output was sent."""
 
     node: NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class NodeLost:
+class NodeLost(Struct, frozen=True):
     """The stream broke, or never began; what became of its other tasks is unknown."""
 
     node: NodeName

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from minislurm.domain.accounts import AccountTree
 from minislurm.domain.configuration import Partition, SchedulerSection
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from minislurm.scheduling.nodes import Share
 
 
-@dataclass(frozen=True, slots=True)
-class AccountsSnapshot:
+class AccountsSnapshot(Struct, frozen=True):
     """The tree, what runs by whom, what was used, at the time of the snapshot."""
 
     tree: AccountTree

@@ -13,7 +13,8 @@ does not bid against itself. The price holds for the whole run; where nobody els
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from minislurm.domain.states import Reason
 from minislurm.scheduling.accounts import AccountsPass

@@ -11,10 +11,10 @@ only ends happen, so these instants are all that has to be looked at.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, field
 from math import inf
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from minislurm.domain.configuration import Partition
@@ -30,8 +30,7 @@ Fit = Callable[[list[Counts], float], "list[Share] | None"]
 Segments = Callable[[NDArray[np.float64]], list[int]]
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(Struct, frozen=True):
     """The head of `partition` starts at `time` on these shares, and ends at `end`."""
 
     partition: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from minislurm.domain.ids import NodeName
@@ -16,8 +16,7 @@ Indexes = NDArray[np.int64]
 _NO_BOUND = 1 << 40
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """Where a gang may lie: inside one domain of one of `levels`, the lowest that holds it.
 
     `levels[k][leaf]` is the leaf's domain at height k, numbered from 0: itself at 0, then its parent ….
@@ -53,8 +52,7 @@ class Scope:
         return len(np.unique(self.levels[-1][used])) <= 1
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Leaves are numbered so that leaves under one parent are neighbours."""
 
     leaf_of_node: Indexes

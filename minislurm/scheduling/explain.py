@@ -6,7 +6,9 @@ Pure. Every answer comes from a pass over a copy of the snapshot, never from a r
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from minislurm.domain.configuration import Partition
 from minislurm.domain.ids import JobId, NodeName
@@ -38,8 +40,7 @@ _PIECE = 100
 _HOLDS_UP = frozenset({Reason.RESOURCES, Reason.PRIORITY, Reason.MAINTENANCE, Reason.NODES_RESERVED})
 
 
-@dataclass(frozen=True, slots=True)
-class HeadInTheWay:
+class HeadInTheWay(Struct, frozen=True):
     """A job with a reservation. `is_cause`: without it, the job that is explained would start now."""
 
     job_id: JobId
@@ -48,8 +49,7 @@ class HeadInTheWay:
     is_cause: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
+class Findings(Struct, frozen=True):
     """`wait` None: it starts now. `rejected`: nodes by what they lack, were the job alone in the queue."""
 
     wait: Wait | None
@@ -162,8 +162,7 @@ def _try_without(
     return tried + heads[_HEADS_TRIED:]
 
 
-@dataclass(frozen=True, slots=True)
-class _Before:
+class _Before(Struct, frozen=True):
     ids: list[JobId]
     waiting: int
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from minislurm.domain.accounts import ROOT, AccountTree
 from minislurm.domain.tres import Tres
@@ -28,8 +29,7 @@ Usage = Mapping[UserKey, Mapping[str, float]]
 FairKey = tuple[tuple[float, str], ...]
 
 
-@dataclass(slots=True)
-class _Member:
+class _Member(Struct):
     """An account or a user, as its siblings see it."""
 
     weight: int

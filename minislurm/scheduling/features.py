@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 Features = frozenset[str]
 Test = Callable[[Features], bool]
@@ -19,8 +20,7 @@ Test = Callable[[Features], bool]
 _TOKEN = re.compile(r"\s*([&|,()\[\]*]|[^\s&|,()\[\]*]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Constraint:
+class Constraint(Struct, frozen=True):
     """What an expression asks of a gang."""
 
     #: Of each node.

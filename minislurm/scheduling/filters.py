@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from minislurm.domain.configuration import Partition
 from minislurm.domain.ids import NodeName
@@ -36,8 +36,7 @@ def key_of(jobs: RequestClass) -> RequestKey:
     return jobs.request, jobs.partition.name, jobs.avoided_nodes
 
 
-@dataclass(frozen=True, slots=True)
-class Members:
+class Members(Struct, frozen=True):
     """A partition's nodes, and the poorest of those that can be used (CPUs, memory in MiB, GPUs)."""
 
     mask: Mask

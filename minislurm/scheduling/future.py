@@ -9,9 +9,11 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import count
 from math import inf
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from minislurm.domain import tres
 from minislurm.domain.ids import Bitmap, JobId, indexes_of
@@ -31,8 +33,7 @@ from minislurm.scheduling.model import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class After:
+class After(Struct, frozen=True):
     """A dependency: so long (seconds) after all of these records have started, or ended."""
 
     job_ids: tuple[JobId, ...]
@@ -40,8 +41,7 @@ class After:
     delay_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(Struct, frozen=True):
     """A job that is not in the queue yet. `jobs`: its class, with this job alone; a class with the same key
     may wait already. It comes at `time`, or later when its dependencies are met (`any_one`: one is
     enough)."""
@@ -54,8 +54,7 @@ class Arrival:
     patience: tuple[tuple[float, RequestClass | None], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Turnover:
+class Turnover(Struct, frozen=True):
     """If it still waits then, the job becomes one of another class (`into`, with this job alone) or
     leaves."""
 
@@ -64,8 +63,7 @@ class Turnover:
     into: RequestClass | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
+class Outlook(Struct, frozen=True):
     """What the snapshot does not say of times to come."""
 
     #: How many tasks of an array may run at a time, where that is limited.

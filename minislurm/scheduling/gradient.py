@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from minislurm.scheduling.domains import Indexes
 from minislurm.scheduling.fragmentation import Floats, Fragmentation, gradient_score, most_frequent
@@ -36,8 +37,7 @@ _STRANDED = 2.0
 _SCORE_BIT = 20
 
 
-@dataclass(slots=True)
-class _Kept:
+class _Kept(Struct):
     """The scores of one request: 0 to 100 by node, the GPU that a share would come from (-1: a whole one),
     and how many of the table's changes they have seen."""
 

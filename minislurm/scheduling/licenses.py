@@ -8,8 +8,9 @@ it back before the first could start anyway, or if enough are left then.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
+
+from msgspec import Struct
 
 from minislurm.domain.reservation import LicenseCount
 from minislurm.scheduling.model import RunningJob
@@ -17,8 +18,7 @@ from minislurm.scheduling.model import RunningJob
 Wanted = tuple[LicenseCount, ...]
 
 
-@dataclass(slots=True)
-class _Claim:
+class _Claim(Struct):
     """A blocked job can have its licenses at `time`; `beside`: what is then left for others, by name."""
 
     time: float

@@ -14,8 +14,9 @@ from those who borrow.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct, field
 
 from minislurm.domain import tres
 from minislurm.domain.accounts import ROOT, AccountTree, AssociationLimits, Qos
@@ -46,8 +47,7 @@ class Holder(NamedTuple):
     user: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(Struct, frozen=True):
     """What runs. Replaced, never changed, so that a copy of the ledger costs next to nothing."""
 
     jobs: int = 0
@@ -128,8 +128,7 @@ _QOS_USER = (
 _Words = tuple[Reason, Reason, Reason, Reason]
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """All that limits the jobs of one `Charged`, looked up once."""
 
     qos: Qos | None

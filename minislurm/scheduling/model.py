@@ -7,8 +7,9 @@ as one more message, to be checked again against the state of that moment.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct, field
 
 from minislurm.domain.configuration import Partition, SchedulerSection
 from minislurm.domain.ids import Bitmap, JobId, NodeName
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from minislurm.scheduling.accounts import AccountsSnapshot
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAvailability:
+class NodeAvailability(Struct, frozen=True):
     """One node at the time of the snapshot. Bit i of a bitmap is CPU or GPU i."""
 
     name: NodeName
@@ -50,8 +50,7 @@ class NodeAvailability:
     last_placed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RunningJob:
+class RunningJob(Struct, frozen=True):
     """A run that holds nodes, and when its limit ends it at the latest (infinity: no limit)."""
 
     job_id: JobId
@@ -63,8 +62,7 @@ class RunningJob:
     licenses: tuple[LicenseCount, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ReservedNodes:
+class ReservedNodes(Struct, frozen=True):
     """A reservation. `windows`: its times from now on, (start, end), ascending; as many as are foreseen."""
 
     name: str
@@ -81,8 +79,7 @@ class ReservedNodes:
     overrides: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedJob:
+class QueuedJob(Struct, frozen=True):
     """A member of a request class: a job, or the undivided rest of an array.
 
     `tasks`: pending task ids of the array, ascending, empty for a plain job or a single task.
@@ -96,8 +93,7 @@ class QueuedJob:
     slots: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class RequestClass:
+class RequestClass(Struct, frozen=True):
     """Jobs that ask for the same thing of the same partition at the same standing: what holds for the
     first that cannot start holds for all. `jobs` are in submission order."""
 
@@ -128,8 +124,7 @@ class RequestClass:
     bid: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class TypicalRequest:
+class TypicalRequest(Struct, frozen=True):
     """What a job asks of one node, and how often. `milli`: thousandths of each GPU, 1000 for a whole one."""
 
     weight: float
@@ -140,8 +135,7 @@ class TypicalRequest:
     gpu_type: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     now: float
     nodes: Sequence[NodeAvailability]
     running: Sequence[RunningJob]
@@ -159,8 +153,7 @@ class Snapshot:
     typical: tuple[TypicalRequest, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """Start this job (or this task of an array) here. The first node is the batch host."""
 
     job_id: JobId
@@ -170,8 +163,7 @@ class Placement:
     price: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """Why a job does not start now. `rejected`: number of nodes by first failing filter
     ("down", "drained or not responding", "cpus busy", "features" …), kept for explain."""
 
@@ -243,8 +235,7 @@ class Standing(NamedTuple):
         return self.why[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     placements: tuple[Placement, ...] = ()
     standings: tuple[Standing, ...] = ()
     #: Array rests that were passed over because of their limit, with their class' priority.

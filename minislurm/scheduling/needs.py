@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from minislurm.domain.configuration import Partition
 from minislurm.domain.resources import ResourceRequest, share_on_node
@@ -16,8 +17,7 @@ __all__ = [
 NO_BOUND = 1 << 40
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """How many tasks on how many nodes. Every node gets at least one task."""
 
     tasks: int

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import replace
 from itertools import repeat
 
 import numpy as np
+from msgspec.structs import replace
 
 from minislurm.scheduling.counted import choose_counted, passing
 from minislurm.scheduling.domains import Indexes, Scope, leaves_for

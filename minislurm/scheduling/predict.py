@@ -12,9 +12,11 @@ that is looked at as far as there is time; the rest is extrapolated (`extrapolat
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
 from itertools import chain
 from math import inf
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.states import Reason
@@ -36,8 +38,7 @@ _NEVER = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """When a job starts, of an array its first task, and where. `last_start`: of its last task that is
     known."""
 

@@ -9,10 +9,10 @@ directions, so a search for the earliest start goes from one such time to the ne
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from minislurm.domain.states import Reason
@@ -22,8 +22,7 @@ from minislurm.scheduling.nodes import Inventory, Mask
 Times = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
+class _Held(Struct, frozen=True):
     """A reservation with its nodes as a mask, and its times."""
 
     reserved: ReservedNodes

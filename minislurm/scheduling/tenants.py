@@ -6,17 +6,16 @@ A job that asks for it goes where nobody else's jobs are, and while it is there 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import inf
 
 import numpy as np
+from msgspec import Struct
 
 from minislurm.scheduling.model import RequestClass, RunningJob
 from minislurm.scheduling.nodes import Inventory, Mask, Share
 
 
-@dataclass(frozen=True, slots=True)
-class _Stay:
+class _Stay(Struct, frozen=True):
     """A run, or what is reserved for a head, on some nodes from `start` to `end`."""
 
     user_id: int

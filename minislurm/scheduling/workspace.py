@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Generator, Hashable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from minislurm.domain.configuration import Partition, SchedulerSection
 from minislurm.domain.ids import JobId
@@ -27,8 +28,7 @@ from minislurm.scheduling.timeline import Timeline
 _SPARE = 2
 
 
-@dataclass(slots=True)
-class Candidate:
+class Candidate(Struct):
     """A class, and what holds of it as long as the cluster stays as it is."""
 
     jobs: RequestClass
@@ -45,8 +45,7 @@ class Candidate:
     misfit: Reason | None = None
 
 
-@dataclass(slots=True)
-class Verdicts:
+class Verdicts(Struct):
     """What a pass found out about those that wait. True of the next one as well if nothing has happened in
     between but submissions: whoever was blocked is still blocked, and later at that."""
 
@@ -57,8 +56,7 @@ class Verdicts:
     heads: dict[str, Head]
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Struct, frozen=True):
     job_id: JobId
     #: As it was told.
     wait: Wait

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import floor
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Checkpoints:
+
+class Checkpoints(Struct, frozen=True):
     """Every `interval_s` of work a checkpoint is made, which takes `cost_s`; a run that goes on from one
     first takes `restart_s`. `interval_s` 0: no checkpoints, a lost run begins anew."""
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from minislurm.domain.ids import NodeName
 from minislurm.sim.virtual_cluster import VirtualCluster
 
 
-@dataclass(frozen=True, slots=True)
-class Failures:
+class Failures(Struct, frozen=True):
     mtbf_s: float
     repair_s: float = 3600.0
     seed: int = 0

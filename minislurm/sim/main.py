@@ -7,10 +7,11 @@ import argparse
 import gc
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from minislurm.domain import times
 from minislurm.domain.configuration import Configuration

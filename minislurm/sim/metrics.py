@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from minislurm.domain.states import JobState
@@ -32,8 +32,7 @@ _HOUR_S = 3600.0
 Numbers = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """How a quantity is distributed over the jobs."""
 
     mean: float = 0.0
@@ -49,8 +48,7 @@ class Spread:
         return cls(float(values.mean()), float(median), float(p95), float(values.max()))
 
 
-@dataclass(frozen=True, slots=True)
-class Metrics:
+class Metrics(Struct, frozen=True):
     jobs: int
     #: By final state, "REFUSED" at submission, "PENDING" when nothing was left to happen.
     ends: dict[str, int]

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from minislurm.cluster.core import handle
 from minislurm.cluster.messages import Configure, RegisterNode
@@ -33,8 +35,7 @@ from minislurm.sim.trace import TraceJob
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Fill:
+class Fill(Struct, frozen=True):
     """Shares of all GPUs: in use when as much had been asked for as there is, and at the end."""
 
     at_capacity: float

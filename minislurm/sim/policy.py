@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from minislurm.domain.configuration import Configuration, Partition, SchedulerSection
 from minislurm.domain.configuration_values import convert, field_names
 from minislurm.domain.errors import ConfigurationError
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     name: str
     summary: str
     settings: dict[str, object] = field(default_factory=dict)
@@ -81,7 +82,7 @@ def with_settings(configuration: Configuration, settings: dict[str, object], ask
             changed = {key: convert(SchedulerSection, key, value)}
         except ValueError as error:
             raise ConfigurationError(f"{asked}: {key} {error}") from None
-        scheduler = replace(scheduler, **changed)  # type: ignore[arg-type]
+        scheduler = replace(scheduler, **changed)
         if key in field_names(Partition):
             own[key] = ""
     partitions = tuple(replace(partition, **own) for partition in configuration.partitions)

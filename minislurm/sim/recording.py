@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from minislurm.domain.configuration import Configuration
 from minislurm.domain.ids import NodeName
@@ -14,8 +15,7 @@ from minislurm.domain.topology import Topology
 from minislurm.sim.trace import TraceJob
 
 
-@dataclass(slots=True)
-class Run:
+class Run(Struct):
     """One attempt: `units` (GPUs, or CPUs on a cluster without) by rack, from `start` to `end`."""
 
     start_s: float
@@ -28,8 +28,7 @@ class Run:
         return sum(self.units_by_rack.values())
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """What became of a job of the trace. Times are the trace's own seconds."""
 
     trace: TraceJob
@@ -68,8 +67,7 @@ class Outcome:
         return self.trace.account or self.trace.user
 
 
-@dataclass(slots=True)
-class Series:
+class Series(Struct):
     """A step function over time: what holds from `times[i]` on."""
 
     times: array[float] = field(default_factory=lambda: array("d"))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
+
+from msgspec import Struct
 
 from minislurm.cluster.core import Transaction
 from minislurm.cluster.events import Event, NodeChanged, PendingEnded, RunEnded, RunEnding, RunPlaced
@@ -26,8 +27,7 @@ _OPERATOR = Caller(0, is_operator=True)
 _PURGE_EVERY = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """`outcomes` in the order of the trace; `passes`: scheduling passes; `failures`: of nodes."""
 
     outcomes: tuple[Outcome, ...]
@@ -53,8 +53,7 @@ def replay(
     return cluster.result()
 
 
-@dataclass(slots=True)
-class _Live:
+class _Live(Struct):
     """A job of the trace that the core knows."""
 
     outcome: Outcome

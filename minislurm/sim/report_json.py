@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+
+from msgspec import to_builtins
 
 from minislurm.sim.courses import courses
 from minislurm.sim.simulation import Measured, Plan
@@ -23,7 +24,7 @@ def render(plan: Plan, measured: Sequence[Measured]) -> str:
             {
                 "policy": one.policy.name,
                 "summary": one.policy.summary,
-                "metrics": asdict(one.metrics),
+                "metrics": to_builtins(one.metrics),
                 "course": {name: values.tolist() for name, values in courses(one.result, _POINTS).items()},
             }
             for one in measured

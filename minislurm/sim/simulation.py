@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from minislurm.domain.configuration import Configuration
 from minislurm.sim.checkpoints import NO_CHECKPOINTS, Checkpoints
@@ -14,8 +15,7 @@ from minislurm.sim.replay import Result, replay
 from minislurm.sim.trace import Workload
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What is simulated. `settings`: how the user asked for it, for the reports' heads."""
 
     workload: Workload
@@ -27,8 +27,7 @@ class Plan:
     settings: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     policy: Policy
     result: Result
     metrics: Metrics

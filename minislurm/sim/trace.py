@@ -8,9 +8,11 @@ from __future__ import annotations
 import csv
 import gzip
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from minislurm.domain.errors import MinislurmError
 
@@ -19,8 +21,7 @@ class TraceError(MinislurmError):
     """`file:line: reason`, or `file: reason` where no line is to blame."""
 
 
-@dataclass(frozen=True, slots=True)
-class TraceJob:
+class TraceJob(Struct, frozen=True):
     """One job of a trace. All amounts are for the whole job.
 
     `processors` is for logs that know one kind of resource: they are played by GPUs on a cluster that has
@@ -47,8 +48,7 @@ class TraceJob:
     partition: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(Struct, frozen=True):
     """Jobs in order of submission. `skipped`: lines that could not be read (with `lenient`)."""
 
     name: str
@@ -71,8 +71,7 @@ class Workload:
         return replace(self, jobs=tuple(stretched))
 
 
-@dataclass(slots=True)
-class Reading:
+class Reading(Struct):
     """A trace file being read. Lines are counted from 1."""
 
     path: Path

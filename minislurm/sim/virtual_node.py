@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from minislurm.cluster.effects import EndRun, ForgetRun, NodeCommand, PrepareRun, SignalRun, StartRun
 from minislurm.cluster.messages import NodeReport, RunReport
@@ -13,8 +13,7 @@ from minislurm.domain.ids import JobId, NodeName, RunNumber
 RunKey = tuple[JobId, RunNumber]
 
 
-@dataclass(slots=True)
-class VirtualNode:
+class VirtualNode(Struct):
     """Commands may come twice; each does its work once. Nothing here takes time: the cluster that owns the
     node says when an answer arrives and how long a script runs."""
 

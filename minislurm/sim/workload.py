@@ -18,8 +18,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from minislurm.domain.errors import UsageError
 from minislurm.sim.trace import TraceJob, Workload
@@ -28,8 +31,7 @@ _DAY_S = 86400.0
 _USUAL_LIMITS_S = (300, 900, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 172800, 345600, 604800)
 
 
-@dataclass(frozen=True, slots=True)
-class Synthetic:
+class Synthetic(Struct, frozen=True):
     """`synthetic:jobs=5000,load=0.9` sets fields by name."""
 
     jobs: int = 1000
@@ -47,7 +49,7 @@ class Synthetic:
     def parse(cls, text: str) -> Synthetic:
         """Raises UsageError."""
         made = cls()
-        kinds = {field.name: type(getattr(made, field.name)) for field in fields(cls)}
+        kinds = {name: type(getattr(made, name)) for name in cls.__struct_fields__}
         for item in filter(None, text.split(",")):
             name, _, value = item.partition("=")
             if name not in kinds:

@@ -14,9 +14,10 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+
+from msgspec import Struct
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
@@ -27,8 +28,7 @@ from real_slurm import RealSlurm, SlurmMissing  # noqa: E402
 from system import System  # noqa: E402
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     what: str
     unit: str
     #: By system; a missing one could not be measured.

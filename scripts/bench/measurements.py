@@ -8,15 +8,14 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from msgspec import Struct
 from system import CPUS, NODES, Cluster, Work, await_true
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(Struct, frozen=True):
     #: Repetitions of short measurements.
     repeat: int = 20
     pending: int = 10_000
@@ -24,14 +23,12 @@ class Scale:
     kills: int = 20
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(Struct, frozen=True):
     unit: str
     target: str = ""
 
 
-@dataclass(frozen=True)
-class Benchmark:
+class Benchmark(Struct, frozen=True):
     title: str
     measure: Callable[[Cluster, Scale], dict[str, float]]
     figures: dict[str, Figure]

@@ -10,9 +10,9 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
+from msgspec.structs import replace
 from system import CPUS, GPUS, NODES, Cluster, System, Work, await_true
 
 from minislurm.cli.job_options import JobOptions

@@ -18,8 +18,10 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
@@ -46,8 +48,7 @@ BLOCK = 40
 NOW = 1_000_000.0
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(Struct, frozen=True):
     nodes: int = 10_000
     racks: int = 640
     pending: int = 100_000
@@ -57,8 +58,7 @@ class Scale:
     seed: int = 1
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(Struct, frozen=True):
     what: str
     unit: str
     value: float
@@ -78,8 +78,7 @@ class Figure:
         return f"{self.what:60}  {self.value:10.2f} {self.unit:5}  {self.target:8} {met}".rstrip()
 
 
-@dataclass(frozen=True)
-class Timed:
+class Timed(Struct, frozen=True):
     """One pass: what came out, how long it took, and the longest time that it did not yield."""
 
     plan: Plan

@@ -7,13 +7,13 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 NODES, CPUS, GPUS = 8, 16, 8
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(Struct, frozen=True):
     """Jobs to submit. `tasks` > 0: one job array."""
 
     script: str = "#!/bin/sh\ntrue\n"

@@ -13,9 +13,10 @@ import gc
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+
+from msgspec import Struct
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
@@ -28,8 +29,7 @@ _KTH = "KTH-SP2-filtered-predictsim.swf.gz"
 _PODS, _NODES = "openb_pod_list_default.csv.gz", "openb_node_list_gpu_node.csv"
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     what: str
     published: float
     ours: float

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+
+from msgspec import field
+from msgspec.structs import replace
 
 from minislurm.cluster.apply import apply
 from minislurm.cluster.check import check
@@ -32,7 +34,6 @@ from tests.builders import a_configuration, a_spec, facts
 OPERATOR = Caller(0, is_operator=True)
 
 
-@dataclass(slots=True)
 class SimNode(VirtualNode):
     #: Runs whose script was ever started here, for "never twice at once".
     started: list[RunKey] = field(default_factory=list)

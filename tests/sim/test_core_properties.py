@@ -4,11 +4,11 @@ replayed, gives the same state; at the end nothing is stuck."""
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from msgspec.structs import replace
 
 from minislurm.cluster.messages import (
     Caller,

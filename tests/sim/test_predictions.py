@@ -3,10 +3,9 @@ cluster starts every job at the time, and on the nodes, that were predicted at t
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from minislurm.cluster.check import check
 from minislurm.cluster.core import Transaction

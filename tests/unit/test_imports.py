@@ -6,10 +6,10 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "minislurm"
@@ -46,8 +46,7 @@ PROTOBUF_EDGES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Import:
+class Import(Struct, frozen=True):
     package: str
     file: str
     line: int
@@ -111,15 +110,20 @@ def test_the_core_reaches_nothing_outside(package: str) -> None:
     _none([i for i in IMPORTS if i.package == package and i.top in OUTSIDE_WORLD])
 
 
-def test_the_domain_needs_the_standard_library_alone() -> None:
-    known = {*sys.stdlib_module_names, "minislurm"}
+def test_the_domain_needs_the_standard_library_and_records_alone() -> None:
+    known = {*sys.stdlib_module_names, "minislurm", "msgspec"}
     wrong = [i for i in IMPORTS if i.package == "domain" and i.top not in known]
     _none([i for i in wrong if i.top != "tomli"])  # tomllib's forerunner, below 3.11
 
 
 @pytest.mark.parametrize("package", ["scheduling", "cluster"])
 def test_the_core_needs_little_else(package: str) -> None:
-    known = {*sys.stdlib_module_names, "minislurm", *({"numpy"} if package == "scheduling" else ())}
+    known = {
+        *sys.stdlib_module_names,
+        "minislurm",
+        "msgspec",
+        *({"numpy"} if package == "scheduling" else ()),
+    }
     _none([i for i in IMPORTS if i.package == package and i.top not in known])
 
 

@@ -11,11 +11,12 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from grpc import aio
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from minislurm.domain.errors import Refusal
 from minislurm.domain.ids import Bitmap, JobId, NodeName, StepId
@@ -32,8 +33,7 @@ ROOT = Path(__file__).resolve().parents[3]
 JOB = JobId(7)
 
 
-@dataclass
-class FarEnd(controller_pb2_grpc.ControllerServicer):
+class FarEnd(Struct, controller_pb2_grpc.ControllerServicer):
     """Job 7 on the scripted nodes; srun gets step 7.0."""
 
     nodes: Sequence[ScriptedNode]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from minislurm.cli import sbatch, scancel
 from minislurm.cli.application import Application, guarded
@@ -19,8 +20,7 @@ from minislurm.domain.errors import AccessDenied, ControllerUnavailable, Refusal
 ROOT = Path(__file__).parents[3]
 
 
-@dataclass
-class _Values:
+class _Values(Struct):
     name: str = ""
     all: tuple[str, ...] = ()
     verbose: int = 0

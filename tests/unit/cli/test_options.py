@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import fields
 
 import pytest
 
@@ -34,7 +33,7 @@ def test_no_spelling_is_used_twice(command: str) -> None:
 
 
 def test_every_option_has_its_attribute_and_every_attribute_its_option() -> None:
-    attributes = {field.name for field in fields(JobOptions)}
+    attributes = set(JobOptions.__struct_fields__)
     assert {option.attribute for option in JOB_OPTIONS if option.supported} == attributes
     assert {name for option in JOB_OPTIONS for name in option.clears} <= attributes
 

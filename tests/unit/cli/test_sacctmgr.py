@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from minislurm.cli import account_file, connection, sacctmgr
 from minislurm.cluster.accounts import AccountsState, refuse_changes

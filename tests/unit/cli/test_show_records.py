@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from minislurm.cli.job_row import job_row
 from minislurm.cli.show_config import configuration_text

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from minislurm.cli import connection, sinfo
 from minislurm.domain.ids import NodeName, bitmap_of

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from minislurm.cli.step_environment import Launcher, step_environment
 from minislurm.domain.ids import Bitmap, JobId, NodeName, StepId

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from minislurm.cluster.messages import Caller, PlacementProposed, UpdateNode
 from minislurm.domain.configuration import License

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from minislurm.cluster.messages import Caller, SubmitJob, UpdatePartition
 from minislurm.domain.configuration import Configuration, JobsSection, LimitsSection, Partition

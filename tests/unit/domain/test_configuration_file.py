@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import fields, replace
 
 from minislurm.domain.configuration import Configuration, DomainSpec, Partition, TimersSection
 from minislurm.domain.configuration_file import (
@@ -418,7 +418,7 @@ def test_effective_values_are_text_by_dotted_key() -> None:
 
 
 def test_the_sample_file_is_valid_and_says_the_defaults() -> None:
-    assert load(str(SAMPLE)) == Configuration()
+    assert load(str(SAMPLE)) == Configuration(path=str(SAMPLE))
 
 
 def test_the_sample_file_holds_every_key_and_explains_it() -> None:

@@ -7,9 +7,10 @@ import os
 import pwd
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from minislurm.domain.configuration import (
     AuthSection,

@@ -6,10 +6,10 @@ SLURM_CONF, the pid and the ports.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from minislurm.domain.arrays import shape_of
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId, bitmap_of

@@ -7,12 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from msgspec.structs import replace
 
 from minislurm.domain.configuration import AuthSection, ClusterSection, Configuration, TimersSection
 from minislurm.domain.errors import (

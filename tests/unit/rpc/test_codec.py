@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import math
 import types
@@ -16,6 +15,7 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from msgspec import Struct, structs
 
 from minislurm.cluster import events, state
 from minislurm.controller import journal_format
@@ -23,6 +23,7 @@ from minislurm.domain import accounts, job, node, resources, views
 from minislurm.domain.ids import Bitmap, JobId, NodeName, StepId
 from minislurm.domain.job import Job, JobSpec, Step
 from minislurm.domain.node import NodeFacts
+from minislurm.domain.record import is_record
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import JobState
 from minislurm.domain.views import JobChanges, JobView, Submission
@@ -44,8 +45,8 @@ WITHOUT_MESSAGE = {
 }  # fmt: skip
 
 
-def _dataclasses(module: ModuleType) -> Iterator[type]:
-    for _, cls in inspect.getmembers(module, dataclasses.is_dataclass):
+def _records(module: ModuleType) -> Iterator[type]:
+    for _, cls in inspect.getmembers(module, is_record):
         if cls.__module__ == module.__name__ and isinstance(cls, type):
             yield cls
 
@@ -53,7 +54,7 @@ def _dataclasses(module: ModuleType) -> Iterator[type]:
 TRAVELLERS = [
     cls
     for module in (accounts, job, node, resources, views, events, state)
-    for cls in _dataclasses(module)
+    for cls in _records(module)
     if cls.__name__ not in WITHOUT_MESSAGE
 ]
 EVENTS: tuple[type, ...] = typing.get_args(events.Event)
@@ -69,16 +70,16 @@ def _plain(hint: Any) -> Any:
 
 
 @pytest.mark.parametrize("cls", TRAVELLERS, ids=lambda cls: cls.__name__)
-def test_a_message_has_the_fields_of_its_dataclass(cls: type) -> None:
+def test_a_message_has_the_fields_of_its_record(cls: type) -> None:
     descriptor = codec.message_class(cls).DESCRIPTOR
-    own = {field.name for field in dataclasses.fields(cls)}
+    own = {field.name for field in structs.fields(cls)}
     assert own == set(descriptor.fields_by_name)
 
 
 def test_every_event_can_be_journaled() -> None:
     wire = {f.message_type.name for f in journal_pb2.Event.DESCRIPTOR.oneofs_by_name["kind"].fields}
     assert wire == {cls.__name__ for cls in EVENTS}
-    in_module = {cls.__name__ for cls in _dataclasses(events)} - {"KnownRun"}
+    in_module = {cls.__name__ for cls in _records(events)} - {"KnownRun"}
     assert in_module == wire, "an event that is missing in the union"
 
 
@@ -93,7 +94,7 @@ def test_none_needs_a_field_with_presence(cls: type) -> None:
     """`X | None` without `optional` on the wire would read None as zero."""
     hints = typing.get_type_hints(cls)
     descriptor = codec.message_class(cls).DESCRIPTOR
-    for field in dataclasses.fields(cls):
+    for field in structs.fields(cls):
         if type(None) in typing.get_args(hints[field.name]):
             assert descriptor.fields_by_name[field.name].has_presence, field.name
 
@@ -102,13 +103,13 @@ def _zeros(cls: type) -> dict[str, Any] | None:
     """Zero for each plain field; None if the class has parts that must be given."""
     zeros: dict[str, Any] = {}
     hints = typing.get_type_hints(cls)
-    for field in dataclasses.fields(cls):
+    for field in structs.fields(cls):
         hint = _plain(hints[field.name])
         if hint in (int, float, bool, str, bytes):
             zeros[field.name] = hint()
         elif hint is Bitmap:
             zeros[field.name] = Bitmap(0)
-        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+        elif field.required:
             return None
     return zeros
 
@@ -150,7 +151,7 @@ def _strategy(hint: Any, wire: FieldDescriptor) -> st.SearchStrategy[Any]:
     if hint is Bitmap:
         return st.integers(0, 2**200).map(Bitmap)
     hint = _plain(hint)
-    if dataclasses.is_dataclass(hint):
+    if is_record(hint):
         return instances(typing.cast(type, hint))
     if issubclass(hint, Enum):
         return st.sampled_from(list(hint))
@@ -163,13 +164,13 @@ _cache: dict[type, st.SearchStrategy[Any]] = {}
 
 
 def instances(cls: type) -> st.SearchStrategy[Any]:
-    """Any instance of a dataclass that mirrors a message."""
+    """Any instance of a record that mirrors a message."""
     if cls not in _cache:
         hints = typing.get_type_hints(cls)
         descriptor = codec.message_class(cls).DESCRIPTOR
         fields = {
             field.name: _strategy(hints[field.name], descriptor.fields_by_name[field.name])
-            for field in dataclasses.fields(cls)
+            for field in structs.fields(cls)
         }
         _cache[cls] = st.builds(cls, **fields)
     return _cache[cls]
@@ -187,7 +188,7 @@ def test_round_trip(cls: type) -> None:
     def check(value: Any) -> None:
         back = _through_bytes(value)
         assert back == value
-        for field in dataclasses.fields(cls):
+        for field in structs.fields(cls):
             one, other = getattr(back, field.name), getattr(value, field.name)
             assert type(one) is type(other), field.name
 
@@ -259,8 +260,7 @@ def test_a_specification_travels_apart_from_its_jobs() -> None:
 
 
 def test_a_class_without_a_message_is_refused() -> None:
-    @dataclasses.dataclass
-    class Nothing:
+    class Nothing(Struct):
         pass
 
     with pytest.raises(TypeError, match="no protobuf message is named Nothing"):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
+
+from msgspec.structs import replace
 
 from minislurm.domain.configuration import DomainSpec, Partition, SchedulerSection
 from minislurm.domain.ids import Bitmap, JobId, NodeName

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from minislurm.domain.accounts import Account, AccountTree, AccountUser, Association
 from minislurm.scheduling.accounts import AccountsSnapshot

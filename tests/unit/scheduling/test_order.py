@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from minislurm.domain.ids import JobId
 from minislurm.scheduling.cycle import schedule

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import chain
 from math import inf
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from minislurm.domain.ids import Bitmap, JobId, NodeName
 from minislurm.domain.reservation import LicenseCount

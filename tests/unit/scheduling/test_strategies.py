@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from minislurm.domain.configuration_values import CHOICES
 from minislurm.domain.ids import Bitmap

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from minislurm.sim import cluster_file, policy
 from minislurm.sim.checkpoints import Checkpoints

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from minislurm.cluster.apply import apply
 from minislurm.cluster.check import check

@@ -10,6 +10,7 @@ from typing import overload
 from msgspec.structs import replace
 
 from minislurm.cluster.licenses import free_licenses
+from minislurm.cluster.preemptions import exempt_until, mode_in, tier_of
 from minislurm.cluster.queue import ClassKey, QueueClass
 from minislurm.cluster.reserved_nodes import run_end
 from minislurm.cluster.runs import array_slots
@@ -50,6 +51,7 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
         reservations=tuple(_reserved(r) for r in sorted(state.reservations.values(), key=_by_start)),
         licenses=free_licenses(state),
         accounts=state.accounts.snapshot(now, state.nodes.values()),
+        max_victims=state.configuration.preemption.max_victims,
     )
 
 
@@ -126,7 +128,9 @@ def kept_run(state: ClusterState, job_id: JobId) -> RunningJob:
 
 def run_of(state: ClusterState, job: Job) -> RunningJob:
     request = job.request
-    own = (job.spec.user_id, request.exclusive_user is not None, request.licenses)
+    asked = (job.spec.user_id, request.exclusive_user is not None, request.licenses)
+    gives_way = (tier_of(state, job), mode_in(state, job.partition), exempt_until(state, job))
+    own = (*asked, job.run, job.start_time, *gives_way)
     if job.state is not JobState.COMPLETING:
         return RunningJob(job.id, run_end(state, job), job.allocation, *own)
     # Nodes that have let go are free already: counted twice, they would seem to have room beside a head.

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from minislurm.cluster import dependencies
+from minislurm.cluster.preemptions import grace_in_s, mode_in, preemptable_time
 from minislurm.cluster.state import ClusterState
 from minislurm.controller.scheduler import Scheduler
 from minislurm.domain import filenames
@@ -76,6 +77,7 @@ def job_view(
         std_in=std_in,
         std_out=std_out,
         std_err=std_err,
+        preemptable_time=preemptable_time(state, job),
     )
 
 
@@ -203,4 +205,6 @@ def partition_view(state: ClusterState, partition: Partition) -> PartitionView:
         total_memory_mib=sum(node.memory_mib for node in nodes),
         total_gpus=sum(node.gpu_count for node in nodes),
         gpus_by_type=dict(by_type),
+        preempt_mode=mode_in(state, partition.name),
+        preempt_grace_s=grace_in_s(state, partition.name),
     )

@@ -107,6 +107,19 @@ class SchedulerSection(Struct, frozen=True):
     large_gang_share: float = 0.25
 
 
+class PreemptionSection(Struct, frozen=True):
+    #: What becomes of a run whose nodes a job of a higher tier needs: "requeue", "cancel", or "off": nothing
+    mode: str = "off"
+    #: Between SIGTERM and SIGKILL.
+    grace_s: float = 30.0
+    #: A run that has not lasted so long is left alone.
+    exempt_s: float = 0.0
+    #: So many times a job is preempted at most; 0: no limit
+    limit_per_job: int = 0
+    #: So many runs end for one job at most; 0: no limit
+    max_victims: int = 0
+
+
 class AccountsSection(Struct, frozen=True):
     #: "limits", "associations" (who may submit, but no limits) or "off". Nothing is enforced before the
     #: first account is added.
@@ -180,6 +193,10 @@ class Partition(Struct, frozen=True):
     order: str = ""
     #: "": the scheduler's.
     sjf_by: str = ""
+    #: Of its jobs as victims; "" and None: as in [preemption].
+    preempt_mode: str = ""
+    preempt_grace_s: float | None = None
+    preempt_exempt_s: float | None = None
 
 
 class DomainSpec(Struct, frozen=True):
@@ -208,6 +225,7 @@ class Configuration(Struct, frozen=True):
     limits: LimitsSection = LimitsSection()
     jobs: JobsSection = JobsSection()
     accounts: AccountsSection = AccountsSection()
+    preemption: PreemptionSection = PreemptionSection()
     node: NodeSection = NodeSection()
     nodes: tuple[NodeSpec, ...] = ()
     partitions: tuple[Partition, ...] = ()

@@ -25,6 +25,8 @@ from minislurm.domain.resources import GpuGroup
 CHOICES: dict[str, tuple[str, ...]] = {
     "order": ("multifactor", "fair", "fifo", "sjf", "mlfq", "auction"),
     "sjf_by": ("limit", "history"),
+    "mode": ("off", "requeue", "cancel"),
+    "preempt_mode": ("off", "requeue", "cancel"),
     "backfill": ("easy", "conservative", "off"),
     "backfill_order": ("queue", "shortest"),
     "placement": (
@@ -43,8 +45,14 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "gpu_probe": ("auto", "nvml", "none"),
 }
 
+_NO_MODE = {
+    "suspend": "is not supported yet: a run that gives way is requeued or cancelled",
+    "checkpoint": 'is not supported yet; "requeue" sends SIGTERM, and SIGKILL after the grace',
+}
 #: Words that one could expect, and why they are refused.
 REFUSED: dict[str, dict[str, str]] = {
+    "mode": _NO_MODE,
+    "preempt_mode": _NO_MODE,
     "order": {
         "round-robin": "is not supported: time slices need jobs that are suspended or requeued in favour of "
         'others, which minislurm cannot do yet; "fair" and "mlfq" share without them'

@@ -31,6 +31,8 @@ class JobView(Struct, frozen=True):
     std_out: str = ""
     std_err: str = ""
     node_reason: str = ""
+    #: From then on its run may have to give way; 0: it need not.
+    preemptable_time: float = 0.0
 
 
 class StepView(Struct, frozen=True):
@@ -71,6 +73,9 @@ class PartitionView(Struct, frozen=True):
     total_gpus: int = 0
     #: ("a100", 8) for GPUs with a type; those without count only in total_gpus.
     gpus_by_type: dict[str, int] = field(default_factory=dict)
+    #: Of its jobs as victims: "off", "requeue" or "cancel", and between SIGTERM and SIGKILL.
+    preempt_mode: str = "off"
+    preempt_grace_s: float = 0.0
 
 
 class JobQuery(Struct, frozen=True):

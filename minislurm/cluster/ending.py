@@ -25,12 +25,12 @@ def end_run(
     launch_failed: bool = False,
     out_of_memory: bool = False,
     preemptor: JobId | None = None,
-    comes_back: bool = True,
+    comes_back: str = "",
 ) -> RunEnding:
-    """The fact that a run is being ended. Nodes that are DOWN are not waited for. `comes_back`: a run that
-    gives way (to `preemptor`) is requeued, if it can be."""
+    """The fact that a run is being ended. Nodes that are DOWN are not waited for. `comes_back`: the
+    cause for which a run that gives way (to `preemptor`) is requeued, if it can be; "": it is not."""
     final, reason = _outcome(cause, exit_code, exit_signal, launch_failed, out_of_memory)
-    requeue_cause = _requeue_cause(job, cause) if comes_back else ""
+    requeue_cause = _requeue_cause(job, cause, comes_back)
     if cause is EndCause.NODE_FAIL:
         final, reason = JobState.NODE_FAIL, Reason.NODE_DOWN
     if cause is EndCause.BATCH_KILLED:
@@ -88,11 +88,11 @@ def _outcome(
     return JobState.COMPLETED, Reason.NONE
 
 
-def _requeue_cause(job: Job, cause: EndCause) -> str:
+def _requeue_cause(job: Job, cause: EndCause, comes_back: str) -> str:
     if cause is EndCause.REQUEUE:
         return "user"
     if cause is EndCause.LAUNCH_FAILURE:
         return "launch_failure"
     if not job.requeue or not job.spec.is_batch:
         return ""
-    return {EndCause.NODE_FAIL: "node_fail", EndCause.PREEMPT: "preempt"}.get(cause, "")
+    return {EndCause.NODE_FAIL: "node_fail", EndCause.PREEMPT: comes_back}.get(cause, "")

@@ -10,11 +10,11 @@ from typing import overload
 from msgspec.structs import replace
 
 from minislurm.cluster.licenses import free_licenses
-from minislurm.cluster.preemptions import exempt_until, mode_in, tier_of
 from minislurm.cluster.queue import ClassKey, QueueClass
 from minislurm.cluster.reserved_nodes import run_end
 from minislurm.cluster.runs import array_slots
 from minislurm.cluster.state import ClusterState
+from minislurm.cluster.victims import exempt_until, mode_in, slice_end, tier_of
 from minislurm.domain.configuration import Partition
 from minislurm.domain.ids import Bitmap, JobId
 from minislurm.domain.job import Job
@@ -129,8 +129,9 @@ def kept_run(state: ClusterState, job_id: JobId) -> RunningJob:
 def run_of(state: ClusterState, job: Job) -> RunningJob:
     request = job.request
     asked = (job.spec.user_id, request.exclusive_user is not None, request.licenses)
+    slice_s = state.configuration.scheduler.time_slice_s
     gives_way = (tier_of(state, job), mode_in(state, job.partition), exempt_until(state, job))
-    own = (*asked, job.run, job.start_time, *gives_way)
+    own = (*asked, job.run, job.start_time, job.partition, *gives_way, slice_end(state, job), slice_s)
     if job.state is not JobState.COMPLETING:
         return RunningJob(job.id, run_end(state, job), job.allocation, *own)
     # Nodes that have let go are free already: counted twice, they would seem to have room beside a head.

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from minislurm.cluster import dependencies
-from minislurm.cluster.preemptions import grace_in_s, mode_in, preemptable_time
 from minislurm.cluster.state import ClusterState
+from minislurm.cluster.victims import grace_in_s, mode_in, preemptable_time
 from minislurm.controller.scheduler import Scheduler
 from minislurm.domain import filenames
 from minislurm.domain.configuration import Partition

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from minislurm.cluster.effects import EndRun, ForgetRun, NodeCommand, PrepareRun, SignalRun, StartRun
-from minislurm.cluster.preemptions import grace_in_s
+from minislurm.cluster.victims import grace_in_s
 from minislurm.controller.blobs import split_environment
 from minislurm.controller.engine import Engine
 from minislurm.domain.arrays import shape_of

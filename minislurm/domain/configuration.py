@@ -70,7 +70,7 @@ class SchedulerSection(Struct, frozen=True):
     #: A pass starts so long after the change that calls for it.
     batching_delay_s: float = 0.002
     #: "multifactor", "fair" (who has least of its fair share), "fifo", "sjf" (the shortest first), "mlfq"
-    #: (who had least) or "auction" (the highest bid)
+    #: (who had least), "auction" (the highest bid) or "round-robin" (time slices)
     order: str = "multifactor"
     #: "easy", "conservative" or "off"
     backfill: str = "easy"
@@ -101,6 +101,8 @@ class SchedulerSection(Struct, frozen=True):
     mlfq_levels: str = "3600,36000"
     #: "mlfq": who waits so many times as long as it has run is raised to the first level; 0: nobody
     mlfq_promote: float = 8.0
+    #: "round-robin": a run that has lasted so long gives way to who waits
+    time_slice_s: float = 3600.0
     #: A large gang that has waited so long goes first in its tier; 0: none does
     large_gang_wait_s: float = 2 * 86400.0
     #: Large: of more than this part of its partition's nodes, CPUs or GPUs

@@ -23,7 +23,7 @@ from minislurm.domain.resources import GpuGroup
 
 #: Keys that take one of a few words.
 CHOICES: dict[str, tuple[str, ...]] = {
-    "order": ("multifactor", "fair", "fifo", "sjf", "mlfq", "auction"),
+    "order": ("multifactor", "fair", "fifo", "sjf", "mlfq", "auction", "round-robin"),
     "sjf_by": ("limit", "history"),
     "mode": ("off", "requeue", "cancel"),
     "preempt_mode": ("off", "requeue", "cancel"),
@@ -53,10 +53,6 @@ _NO_MODE = {
 REFUSED: dict[str, dict[str, str]] = {
     "mode": _NO_MODE,
     "preempt_mode": _NO_MODE,
-    "order": {
-        "round-robin": "is not supported: time slices need jobs that are suspended or requeued in favour of "
-        'others, which minislurm cannot do yet; "fair" and "mlfq" share without them'
-    },
 }
 
 #: (lowest, highest) of numbers; any other is 0 or more.
@@ -93,6 +89,7 @@ POSITIVE = frozenset(
         "yield_after_s",
         "priority_max_age_s",
         "prolog_timeout_s",
+        "time_slice_s",
     }
 )
 _UNITS = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}

@@ -24,6 +24,7 @@ from minislurm.scheduling.order import Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
 from minislurm.scheduling.preemption import Victims
 from minislurm.scheduling.ranks import Ranks
+from minislurm.scheduling.rivals import Rival
 from minislurm.scheduling.room import Room
 from minislurm.scheduling.rooms import Rooms
 from minislurm.scheduling.strategies import Strategies
@@ -304,8 +305,8 @@ class _Cycle:
         def fits(counts: Counts) -> list[Share] | None:
             return choose(self._room_in(turn.candidate, [at_least_zero(counts.copy())], open_now))
 
-        is_single = jobs.request.nodes_max == 1
-        way = yield from self.victims.find(jobs.partition, free, fits, single_node=is_single)
+        rival, is_single = Rival(jobs.partition, turn.job.eligible_time), jobs.request.nodes_max == 1
+        way = yield from self.victims.find(rival, free, fits, single_node=is_single)
         if way is None or self.limit(turn, way.shares) is not None:
             return None
         self.victims.choose(way)

@@ -63,12 +63,16 @@ class RunningJob(Struct, frozen=True):
     licenses: tuple[LicenseCount, ...] = ()
     run: RunNumber = RunNumber(0)
     start_time: float = 0.0
+    partition: str = ""
     #: Of its partition.
     tier: int = 1
     #: What becomes of it if it gives way: "requeue", "cancel"; "off": it does not.
     preempt_mode: str = "off"
     #: Until then it is left alone (infinity: for ever).
     exempt_until: float = 0.0
+    #: When it has had its time slice (infinity: it has none), and how long that is.
+    slice_end: float = inf
+    slice_s: float = 0.0
 
 
 class ReservedNodes(Struct, frozen=True):

@@ -15,9 +15,9 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from math import inf
 from typing import NamedTuple
 
-from minislurm.domain.configuration import Partition
-from minislurm.scheduling.model import RunningJob, Snapshot
+from minislurm.scheduling.model import RequestClass, RunningJob, Snapshot
 from minislurm.scheduling.nodes import Counts, Inventory, Share
+from minislurm.scheduling.rivals import Rival, gives_way, is_outranked, may_preempt, next_time
 from minislurm.scheduling.timeline import with_released
 
 #: The shares of the job if so much is free; None: it does not fit.
@@ -32,11 +32,13 @@ class Victim(NamedTuple):
     shares: tuple[Share, ...]
     #: Work that is lost: GPU-seconds (CPU-seconds, of a run without GPUs).
     cost: float
+    #: The less, the sooner it gives way.
+    weight: float
 
     @property
     def rank(self) -> tuple[int, float, float, int]:
         """The least gives way first: of equals who started last."""
-        return self.run.tier, self.cost, -self.run.start_time, -self.run.job_id
+        return self.run.tier, self.weight, -self.run.start_time, -self.run.job_id
 
 
 class Way(NamedTuple):
@@ -52,12 +54,6 @@ class Way(NamedTuple):
         return sum(victim.cost for victim in self.victims)
 
 
-def may_preempt(partition: Partition, run: RunningJob, now: float) -> bool:
-    """Does the run give way to jobs of the partition? Never to its own tier or a lower one, so that no two
-    jobs can drive each other out."""
-    return run.preempt_mode != "off" and run.tier < partition.priority_tier and run.exempt_until <= now
-
-
 def cost_of(run: RunningJob, now: float) -> float:
     """What the run has done so far and would do again."""
     gpus = sum(part.gpus.bit_count() for part in run.allocation)
@@ -71,10 +67,9 @@ class Victims:
         self._now = snapshot.now
         self._inventory = inventory
         self._most = snapshot.max_victims or len(snapshot.running)
-        runs = [run for run in snapshot.running if run.preempt_mode != "off"]
-        lowest = min((run.tier for run in runs), default=0)
+        runs = [run for run in snapshot.running if gives_way(run)]
         #: Might anybody give way to anybody who waits?
-        self.matter = bool(runs) and any(jobs.partition.priority_tier > lowest for jobs in snapshot.classes)
+        self.matter = bool(runs) and _anyone_waits(runs, snapshot.classes)
         self._left = {run.job_id: run for run in runs} if self.matter else {}
         self._leaving: list[Share] = []
         #: See `Plan.wake_time`.
@@ -85,17 +80,17 @@ class Victims:
         return with_released(free, self._leaving)
 
     def find(
-        self, partition: Partition, free: Counts, fits: Fit, *, single_node: bool
+        self, rival: Rival, free: Counts, fits: Fit, *, single_node: bool
     ) -> Generator[None, None, Way | None]:
-        """How a job of the partition could start now. `free`: with what is about to end gone, beside
+        """How the job could start now. `free`: with what is about to end gone, beside
         everything that is reserved. None: there is no way. Yields between units of work."""
         shares = fits(free)
         if shares is not None:
             return Way((), shares, free)
-        victims = sorted(self._candidates(partition), key=_rank)
+        victims = sorted(self._candidates(rival), key=_rank)
         yield
         if not victims or fits(with_released(free, _shares(victims))) is None:
-            self._note(partition)
+            self._note(rival)
             return None
         best: Way | None = None
         for group in self._groups(victims, single_node=single_node):
@@ -110,17 +105,20 @@ class Victims:
             del self._left[victim.run.job_id]
             self._leaving += victim.shares
 
-    def _candidates(self, partition: Partition) -> Iterable[Victim]:
+    def _candidates(self, rival: Rival) -> Iterable[Victim]:
         for run in self._left.values():
-            if may_preempt(partition, run, self._now):
+            if may_preempt(rival, run, self._now):
                 shares = tuple([s for part in run.allocation if (s := self._inventory.share_of(part))])
-                yield Victim(run, shares, cost_of(run, self._now))
+                cost = cost_of(run, self._now)
+                if is_outranked(rival.partition, run, self._now):
+                    yield Victim(run, shares, cost, cost)
+                else:  # as few as will do, and who has had most of its turn
+                    yield Victim(run, shares, cost, 1 / (1 + self._now - run.start_time))
 
-    def _note(self, partition: Partition) -> None:
+    def _note(self, rival: Rival) -> None:
         """Time alone may bring a way."""
         for run in self._left.values():
-            if run.exempt_until > self._now and may_preempt(partition, run, run.exempt_until):
-                self.wake_time = min(self.wake_time, run.exempt_until)
+            self.wake_time = min(self.wake_time, next_time(rival, run, self._now))
 
     def _groups(self, victims: list[Victim], *, single_node: bool) -> Iterable[list[Victim]]:
         yield victims
@@ -180,4 +178,11 @@ def _cost(victims: Iterable[Victim]) -> float:
 
 def _worth(way: Way) -> tuple[int, float, int]:
     """The less the better."""
-    return max(victim.run.tier for victim in way.victims), way.cost, len(way.victims)
+    weight = sum(victim.weight for victim in way.victims)
+    return max(victim.run.tier for victim in way.victims), weight, len(way.victims)
+
+
+def _anyone_waits(runs: Sequence[RunningJob], classes: Sequence[RequestClass]) -> bool:
+    lowest = min(run.tier for run in runs)
+    sliced = {run.partition for run in runs if run.slice_end < inf}
+    return any(jobs.partition.priority_tier > lowest or jobs.partition.name in sliced for jobs in classes)

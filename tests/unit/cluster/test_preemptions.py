@@ -320,3 +320,92 @@ def test_a_new_head_of_a_higher_tier_moves_the_plans_of_those_below() -> None:
         cluster.submit(partition=partition, request=a_request(nodes, cpus_per_task=cpus), time_limit_s=1000.0)
         cluster.run(1)
     assert cluster.plan().waits[JobId(2)].start_estimate > cluster.plan().waits[JobId(3)].start_estimate
+
+
+# Time slices
+
+
+def a_sliced_cluster(nodes: int = 1, slice_s: float = 100.0, **changes: Any) -> SimCluster:
+    configuration = a_configuration(nodes)
+    scheduler = replace(configuration.scheduler, order="round-robin", time_slice_s=slice_s)
+    cluster = SimCluster(replace(configuration, scheduler=scheduler, **changes))
+    cluster.duration_of = lambda job: FOR_EVER
+    return cluster
+
+
+def test_time_slices_go_round() -> None:
+    cluster = a_sliced_cluster()
+    for _ in range(3):
+        submit(cluster)
+    seen = []
+    for _ in range(7):
+        seen += sorted(running(cluster))
+        cluster.run(101)
+    assert seen == [1, 2, 3, 1, 2, 3, 1]
+    assert cluster.job(1).requeues == {"time_slice": 3}
+    assert cluster.job(1).restart_reason == "time_slice"
+
+
+def test_nobody_gives_way_to_nobody() -> None:
+    cluster = a_sliced_cluster()
+    low = submit(cluster)
+    cluster.run(1000)
+    assert cluster.job(low).run == 1
+    other = submit(cluster)
+    cluster.run(99)
+    assert running(cluster) == {low}, "who comes waits for a slice as well"
+    cluster.run(2)
+    assert running(cluster) == {other}
+
+
+def test_who_may_not_be_requeued_runs_to_the_end() -> None:
+    cluster = a_sliced_cluster()
+    low = cluster.submit(request=whole(), requeue=False)
+    cluster.run(0.1)
+    submit(cluster)
+    cluster.run(1000)
+    assert running(cluster) == {low}
+
+
+def test_a_gang_gets_its_turn_among_small_ones() -> None:
+    """It needs all four nodes: whoever has had a slice leaves, and the others when theirs is over."""
+    cluster = a_sliced_cluster(4)
+    for wait_s in (0, 20, 20, 20):
+        submit(cluster)
+        cluster.run(wait_s)
+    gang = submit(cluster, nodes=4)
+    cluster.run(90)
+    assert len(running(cluster)) == 4
+    cluster.run(15)  # the last of the four has had its slice
+    assert running(cluster) == {gang}
+    cluster.run(101)
+    assert running(cluster) == {1, 2, 3, 4}
+
+
+def test_no_more_leave_than_are_needed_and_the_longest_first() -> None:
+    cluster = a_sliced_cluster(3)
+    for _ in range(3):
+        submit(cluster)
+        cluster.run(10)
+    cluster.run(200)
+    other = submit(cluster)
+    cluster.run(101)
+    assert running(cluster) == {2, 3, other}
+    cluster.run(50)
+    assert running(cluster) == {2, 3, other}, "the first has not waited for a slice yet"
+    cluster.run(50)
+    assert running(cluster) == {1, 3, other}
+
+
+def test_other_partitions_have_no_part_in_it() -> None:
+    configuration = a_configuration(1)
+    (batch,) = configuration.partitions
+    sliced = replace(batch, order="round-robin")
+    plain = Partition("plain", batch.nodes)
+    scheduler = replace(configuration.scheduler, time_slice_s=10.0)
+    cluster = SimCluster(replace(configuration, scheduler=scheduler, partitions=(sliced, plain)))
+    cluster.duration_of = lambda job: FOR_EVER
+    low = submit(cluster)
+    submit(cluster, "plain")
+    cluster.run(100)
+    assert running(cluster) == {low}

@@ -23,8 +23,10 @@ def _lines(partition: PartitionView) -> list[str]:
     )
     return [
         f"PartitionName={partition.name}",
-        "AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL",
-        f"AllocNodes=ALL Default={'YES' if partition.default else 'NO'} QoS=N/A",
+        f"AllowGroups={_names(partition.allow_groups)} "
+        f"{_access('Accounts', partition.allow_accounts, partition.deny_accounts)} "
+        f"{_access('Qos', partition.allow_qos, partition.deny_qos)}",
+        f"AllocNodes=ALL Default={'YES' if partition.default else 'NO'} QoS={partition.qos or 'N/A'}",
         f"DefaultTime={_default_time(partition)} DisableRootJobs=NO ExclusiveUser=NO GraceTime=0 Hidden=NO",
         f"MaxNodes={'UNLIMITED' if partition.max_nodes is None else partition.max_nodes} "
         f"MaxTime={format_duration_long(partition.max_time_s)} MinNodes={_min_nodes(partition)} LLN=NO "
@@ -39,6 +41,15 @@ def _lines(partition: PartitionView) -> list[str]:
         f"{_default_memory(partition)} MaxMemPerNode=UNLIMITED",
         f"TRES={tres}",
     ]
+
+
+def _access(what: str, allowed: tuple[str, ...], denied: tuple[str, ...]) -> str:
+    """Slurm shows the list of the denied where there is no other."""
+    return f"Deny{what}={','.join(denied)}" if denied and not allowed else f"Allow{what}={_names(allowed)}"
+
+
+def _names(allowed: tuple[str, ...]) -> str:
+    return ",".join(allowed) or "ALL"
 
 
 def _default_time(partition: PartitionView) -> str:

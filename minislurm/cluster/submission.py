@@ -7,7 +7,7 @@ import math
 from msgspec.structs import replace
 
 from minislurm.cluster import licenses, reservations
-from minislurm.cluster.accounts import longest_s, refuse_job, with_account
+from minislurm.cluster.accounts import longest_s, refuse_access, refuse_job, refuse_priority, with_account
 from minislurm.cluster.budgets import is_amount
 from minislurm.cluster.events import Event, JobSubmitted
 from minislurm.cluster.messages import Caller, SubmitJob
@@ -37,10 +37,14 @@ def decide_submission(state: ClusterState, message: SubmitJob, now: float) -> li
     charged = with_account(state.accounts, spec)
     if isinstance(charged, Refusal):
         return charged
+    refusal = refuse_access(state.accounts, charged, partition)
+    if refusal is not None:
+        return refusal
     job = record_of(state, with_defaults(state, charged, partition), partition, now)
-    refusal = reservations.refuse_use(state, job, partition.nodes) or refuse_job(
-        state.accounts, job, least_tres(job.request, partition)
-    )
+    refusal = reservations.refuse_use(state, job, partition.nodes)
+    if refusal is None and job.priority is not None and not message.caller.is_operator:
+        refusal = refuse_priority(state.accounts, job, partition)
+    refusal = refusal or refuse_job(state.accounts, job, least_tres(job.request, partition))
     return refusal or [JobSubmitted(now, job, message.request_id)]
 
 
@@ -73,8 +77,6 @@ def _refuse(state: ClusterState, spec: JobSpec, partition: Partition, caller: Ca
         return Refusal(RefusalCode.INVALID_TIME_LIMIT)
     if not math.isfinite(spec.begin_time):
         return Refusal(RefusalCode.NOT_SUPPORTED)
-    if spec.priority is not None and not caller.is_operator:
-        return Refusal(RefusalCode.ACCESS)
     if spec.nice < 0 and not caller.is_operator:
         return Refusal(RefusalCode.ACCESS)
     if spec.request.exclusive_user not in (None, spec.user_id):
@@ -214,7 +216,7 @@ def record_of(state: ClusterState, spec: JobSpec, partition: Partition, now: flo
     limit = spec.time_limit_s
     if limit is None:
         limit = partition.default_time_s if partition.default_time_s is not None else partition.max_time_s
-        longest = longest_s(state.accounts, spec)
+        longest = longest_s(state.accounts, spec, partition)
         limit = limit if longest is None else min(limit or longest, longest)
     job_id = state.next_job_id
     # A job that nobody knows yet counts as satisfied, even if it is to be this one.

@@ -203,4 +203,12 @@ def partition_view(state: ClusterState, partition: Partition) -> PartitionView:
         total_memory_mib=sum(node.memory_mib for node in nodes),
         total_gpus=sum(node.gpu_count for node in nodes),
         gpus_by_type=dict(by_type),
+        allow_accounts=partition.allow_accounts,
+        deny_accounts=partition.deny_accounts,
+        allow_qos=partition.allow_qos,
+        deny_qos=partition.deny_qos,
+        allow_groups=partition.allow_groups,
+        qos=partition.qos,
+        min_priority=partition.min_priority,
+        max_priority=partition.max_priority,
     )

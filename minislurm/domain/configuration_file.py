@@ -52,6 +52,9 @@ _HIDDEN = {"gpus_declared"}
 _ALIASES: dict[str, dict[str, str]] = {"nodes": {"gres": "gpus"}, "topology": {"children": "nodes"}}
 
 
+_ACCESS = ("allow_accounts", "allow_qos", "allow_groups")
+
+
 class _Setting(Struct, frozen=True):
     """A key's value and where it was written; `text`: as given on the command line, None from the file."""
 
@@ -320,7 +323,13 @@ class _Reader:
         return tuple(specs)
 
     def _partition(self, table: _Table, every: tuple[NodeName, ...]) -> Partition:
-        return Partition(**{"name": "", **self._fields("partitions", Partition, _all(table, every))})
+        values = self._fields("partitions", Partition, _all(table, every))
+        for key in _ACCESS:
+            if values.get(key) == ("ALL",):  # Slurm's word for no list
+                values[key] = ()
+        if "qos" in values:
+            values["qos"] = values["qos"].lower()  # as it is known
+        return Partition(**{"name": "", **values})
 
     def _topology(self, tables: Iterable[_Table], every: tuple[NodeName, ...]) -> tuple[DomainSpec, ...]:
         """The domains, each `children` list turned into the parents of those it names."""

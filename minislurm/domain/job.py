@@ -127,6 +127,8 @@ class JobSpec(Struct, frozen=True):
     max_wait_s: float = 0.0
     #: Offered for a GPU-hour (a CPU-hour, of a job without GPUs) where the partition's order is ``auction``.
     bid: float = 0.0
+    #: Of the groups that partitions ask for (AllowGroups), those of the user, as of the submission.
+    groups: tuple[str, ...] = ()
 
     @property
     def is_array(self) -> bool:

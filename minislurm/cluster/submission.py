@@ -63,8 +63,9 @@ def _refuse(state: ClusterState, spec: JobSpec, partition: Partition, caller: Ca
     limits = state.configuration.limits
     if spec.user_id != caller.user_id and not caller.is_operator:
         return Refusal(RefusalCode.ACCESS)
-    if state.partition_state(partition.name) in (PartitionState.DRAIN, PartitionState.INACTIVE):
-        return Refusal(RefusalCode.PARTITION_UNAVAILABLE)
+    refusal = refuse_partition_state(state, partition)
+    if refusal is not None:
+        return refusal
     if len(state.jobs) >= limits.max_job_count:
         return Refusal(RefusalCode.TOO_MANY_JOBS)
     if spec.is_array and (
@@ -82,6 +83,13 @@ def _refuse(state: ClusterState, spec: JobSpec, partition: Partition, caller: Ca
     if spec.request.exclusive_user not in (None, spec.user_id):
         return Refusal(RefusalCode.ACCESS)
     return refuse_bid(state, spec.bid, partition.name) or check_request(state, spec.request, partition)
+
+
+def refuse_partition_state(state: ClusterState, partition: Partition) -> Refusal | None:
+    """Does it take new jobs?"""
+    if state.partition_state(partition.name) in (PartitionState.DRAIN, PartitionState.INACTIVE):
+        return Refusal(RefusalCode.PARTITION_UNAVAILABLE)
+    return None
 
 
 def refuse_bid(state: ClusterState, bid: float, partition: str) -> Refusal | None:
@@ -185,10 +193,9 @@ def with_defaults(state: ClusterState, spec: JobSpec, partition: Partition) -> J
     if per_cpu and not asked and spec.memory_per_node_mib is None:
         request = replace(request, memory_per_cpu_mib=per_cpu)
     if request.switches:
-        longest_s = state.configuration.scheduler.max_switch_wait_s
-        wait_s = min(request.switches_wait_s or longest_s, longest_s)
+        wait_s = longest_switch_wait_s(state, request.switches_wait_s)
         request = replace(request, switches_wait_s=wait_s)
-    request = _spread_over_gpus(state, spec, request, partition)
+    request = spread_over_gpus(state, spec, request, partition)
     if (partition.placement or state.configuration.scheduler.placement) == "affinity":
         request = replace(request, affinity=f"{spec.user_name}/{spec.name}")
     requeue = spec.requeue if spec.requeue is not None else state.configuration.jobs.requeue
@@ -197,7 +204,13 @@ def with_defaults(state: ClusterState, spec: JobSpec, partition: Partition) -> J
     return replace(spec, partition=partition.name, request=request, requeue=requeue)
 
 
-def _spread_over_gpus(
+def longest_switch_wait_s(state: ClusterState, wanted_s: float) -> float:
+    """How long a job waits for few switches; 0: it did not say."""
+    longest_s = state.configuration.scheduler.max_switch_wait_s
+    return min(wanted_s or longest_s, longest_s)
+
+
+def spread_over_gpus(
     state: ClusterState, spec: JobSpec, request: ResourceRequest, partition: Partition
 ) -> ResourceRequest:
     """``--gpus=16`` alone, where a node has 8: two nodes with a task each."""

@@ -259,8 +259,13 @@ class Job(Struct):
 
     @property
     def request(self) -> ResourceRequest:
-        request = self.changed_request if self.changed_request is not None else self.spec.request
+        request = self.asked_request
         return replace(request, switches=0, switches_wait_s=0.0) if self.switches_waived else request
+
+    @property
+    def asked_request(self) -> ResourceRequest:
+        """With what it has given up waiting for."""
+        return self.changed_request if self.changed_request is not None else self.spec.request
 
     @property
     def is_array_rest(self) -> bool:

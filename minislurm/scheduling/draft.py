@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from minislurm.domain.resources import NodeAllocation
-from minislurm.scheduling.model import Placement, Plan, PriorityLine, QueuedJob, RequestClass, Standing, Wait
+from minislurm.scheduling.model import (
+    Asked,
+    Placement,
+    Plan,
+    PriorityLine,
+    QueuedJob,
+    RequestClass,
+    Standing,
+    Wait,
+)
 from minislurm.scheduling.order import Turn
 
 
@@ -20,7 +29,8 @@ class Draft:
     def start(self, turn: Turn, allocation: tuple[NodeAllocation, ...]) -> None:
         if turn.jobs.bid:
             self.bids.append((len(self._placements), turn.jobs))
-        self._placements.append(Placement(turn.job.job_id, turn.task_id, allocation))
+        asked = Asked(turn.jobs.request, turn.jobs.partition.name, turn.jobs.time_limit_s)
+        self._placements.append(Placement(turn.job.job_id, turn.task_id, allocation, asked=asked))
         turn.start()
 
     def limit(self, turn: Turn) -> None:

@@ -153,6 +153,14 @@ class Snapshot(Struct, frozen=True):
     typical: tuple[TypicalRequest, ...] = ()
 
 
+class Asked(NamedTuple):
+    """What a job asked for when the pass looked at it: it may have been changed since."""
+
+    request: ResourceRequest
+    partition: str
+    time_limit_s: float
+
+
 class Placement(Struct, frozen=True):
     """Start this job (or this task of an array) here. The first node is the batch host."""
 
@@ -161,6 +169,8 @@ class Placement(Struct, frozen=True):
     allocation: tuple[NodeAllocation, ...]
     #: What it pays for a GPU- or CPU-hour (``auction``).
     price: float = 0.0
+    #: For what it was made; None: not said.
+    asked: Asked | None = None
 
 
 class Wait(Struct, frozen=True):

@@ -67,6 +67,7 @@ SPELLINGS = {
     "maxsubmitjobspu": "maxsubmitpu", "format": "format", "grpcpus": "grpcpus", "grpnodes": "grpnodes",
     "grpmem": "grpmem", "maxcpus": "maxcpus", "maxcpusperjob": "maxcpus", "maxnodes": "maxnodes",
     "maxnodesperjob": "maxnodes", "level": "name", "budget": "budget", "budgetperiod": "budgetperiod",
+    "minpriority": "minpriority", "maxpriority": "maxpriority",
 }  # fmt: skip
 
 _UNSUPPORTED = frozenset({
@@ -218,6 +219,8 @@ _LIMITS: dict[str, tuple[str, Callable[[Word], object]]] = {
     "maxjobs": ("max_jobs", parse_limit),
     "maxsubmit": ("max_submit_jobs", parse_limit),
     "maxwall": ("max_wall_s", parse_wall),
+    "minpriority": ("min_priority", parse_limit),
+    "maxpriority": ("max_priority", parse_limit),
 }
 _TRES_LIMITS = {"grptres": "group_tres", "maxtres": "max_tres_per_job"}
 #: Old ways to name one TRES of a limit.

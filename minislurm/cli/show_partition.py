@@ -40,7 +40,17 @@ def _lines(partition: PartitionView) -> list[str]:
         "JobDefaults=(null)",
         f"{_default_memory(partition)} MaxMemPerNode=UNLIMITED",
         f"TRES={tres}",
+        *_priority_range(partition),
     ]
+
+
+def _priority_range(partition: PartitionView) -> list[str]:
+    """minislurm's own line, where there is a range."""
+    lowest, highest = partition.min_priority, partition.max_priority
+    if lowest is None and highest is None:
+        return []
+    shown = ["NONE" if value is None else str(value) for value in (lowest, highest)]
+    return [f"MinPriority={shown[0]} MaxPriority={shown[1]}"]
 
 
 def _access(what: str, allowed: tuple[str, ...], denied: tuple[str, ...]) -> str:

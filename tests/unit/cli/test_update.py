@@ -121,6 +121,19 @@ def test_nodes_and_partitions() -> None:
         (["job=4", "requeue=x"], "Invalid Requeue value: x", True),
         (["job=4", "numnodes=x"], 'Invalid numeric value "x" for requested node count.', True),
         (["job=4", "numnodes=3-2"], 'Invalid numeric value "3-2" for requested node count.', True),
+        (["job=4", "gres=shard:2"], "Invalid Gres value: shard:2 (GPUs of one type: gpu:[TYPE:]N)", True),
+        (
+            ["job=4", "tresperjob=gpu:a100:1,gpu:h100:1"],
+            "Invalid TresPerJob value: gpu:a100:1,gpu:h100:1 (GPUs of one type: gpu:[TYPE:]N)",
+            True,
+        ),
+        (["job=4", "switches=x"], "Invalid Switches value: x", True),
+        (["job=4", "topology=rack:soft"], "Invalid Topology value: rack:soft", True),
+        (
+            ["job=4", "workdir=/"],
+            "Update of this parameter is not supported: workdir=/\nRequest aborted",
+            False,
+        ),
         (["job=4", "numnodes=0"], 'Invalid numeric value "0" for requested node count.', True),
         (
             ["job=4", "starttime=never"],

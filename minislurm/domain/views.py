@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from minislurm.domain.accounts import AccountTree
 from minislurm.domain.errors import Refusal
 from minislurm.domain.ids import JobId, NodeName, StepId
-from minislurm.domain.job import Dependency, Job, JobSpec, Step
+from minislurm.domain.job import Dependency, Job, JobSpec
 from minislurm.domain.node import Node
 from minislurm.domain.reservation import Reservation
 from minislurm.domain.resources import GpuGroup, NodeAllocation
@@ -31,16 +31,6 @@ class JobView(Struct, frozen=True):
     std_out: str = ""
     std_err: str = ""
     node_reason: str = ""
-
-
-class StepView(Struct, frozen=True):
-    job_id: JobId
-    array_job_id: JobId
-    array_task_id: int | None
-    partition: str
-    user_id: int
-    user_name: str
-    step: Step
 
 
 class NodeView(Struct, frozen=True):

@@ -9,7 +9,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from minislurm.cli.sacctmgr_words import (
-    Word,
     Words,
     changed_flags,
     changed_limits,
@@ -22,6 +21,7 @@ from minislurm.cli.sacctmgr_words import (
     plain_error,
     split_names,
 )
+from minislurm.cli.word import Word
 from minislurm.domain.accounts import (
     ROOT,
     Account,

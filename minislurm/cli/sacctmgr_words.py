@@ -14,19 +14,11 @@ from msgspec.structs import replace
 
 from minislurm.cli.option_values import parse_bid
 from minislurm.cli.printable import printable
+from minislurm.cli.word import Word, split_word
 from minislurm.domain import tres
 from minislurm.domain.accounts import QOS_FLAGS, AssociationLimits
 from minislurm.domain.errors import UsageError
 from minislurm.domain.times import parse_duration
-
-
-class Word(Struct, frozen=True):
-    """``qos+=high``: key as known (""; a bare name), operator, value."""
-
-    key: str
-    operator: str
-    value: str
-    text: str
 
 
 class Words(Struct):
@@ -114,17 +106,14 @@ def read_words(texts: Sequence[str], *, has_settings: bool, flags: frozenset[str
 
 
 def _word(text: str) -> Word:
+    """With its key as it is known; "" for a bare name, which is the value."""
     try:
-        text.encode("utf-8")
+        word = split_word(text)
     except UnicodeEncodeError:
         raise plain_error(f"Unknown option: {text}") from None
-    head, equals, value = text.partition("=")
-    if not equals:
+    if not word.operator:
         return Word("", "", text, text)
-    operator = "="
-    if head.endswith(("+", "-")):
-        head, operator = head[:-1], head[-1] + "="
-    return Word(_key(head, text), operator, value, text)
+    return replace(word, key=_key(word.key, text))
 
 
 def _key(head: str, text: str) -> str:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from minislurm.cli.option import OptionError
 from minislurm.cli.option_values import parse_bid, parse_gres, parse_switches, parse_topology
 from minislurm.cli.printable import printable
+from minislurm.cli.word import Word, split_word
 from minislurm.domain.dependencies import parse_dependencies
 from minislurm.domain.errors import UsageError
 from minislurm.domain.memory import parse_memory
@@ -54,15 +55,6 @@ class PartitionUpdate(Struct, frozen=True):
     state: str
 
 
-class Word(Struct, frozen=True):
-    """``TimeLimit+=10``: key in lower case, "=", "+=" or "-=", value, and all of it as typed."""
-
-    key: str
-    operator: str
-    value: str
-    text: str
-
-
 def parse_update(words: Sequence[str], now: float) -> JobUpdate | NodeUpdate | PartitionUpdate:
     """Raises UpdateError or UsageError."""
     if not words:
@@ -92,14 +84,10 @@ def parse_update(words: Sequence[str], now: float) -> JobUpdate | NodeUpdate | P
 
 def _word(text: str) -> Word:
     try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:  # bytes of the command line that are no text
+        word = split_word(text)
+    except UnicodeEncodeError:
         raise UpdateError(f"Invalid input: {text}", "Request aborted") from None
-    key, equals, value = text.partition("=")
-    operator = "=" if equals else ""
-    if key.endswith(("+", "-")) and equals:
-        key, operator = key[:-1], key[-1] + "="
-    return Word(key.lower(), operator, value, text)
+    return replace(word, key=word.key.lower())
 
 
 def _entity(key: str) -> str | None:

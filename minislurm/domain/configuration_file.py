@@ -27,13 +27,12 @@ from minislurm.domain.configuration_values import (
     field_names,
     hints,
     names,
-    plain,
     to_toml_value,
 )
 from minislurm.domain.errors import ConfigurationError
 from minislurm.domain.ids import NodeName
 from minislurm.domain.node import NodeSpec
-from minislurm.domain.record import is_record
+from minislurm.domain.record import is_record, plain
 
 __all__ = ["DEFAULT_PATH", "effective", "find", "from_json", "known_keys", "load", "to_json", "to_toml"]
 

@@ -52,8 +52,6 @@ class JobOption(Option, frozen=True):
     commands: tuple[str, ...] = _ALL
     #: Input environment variables by command, the one that counts first.
     environment: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: The keys under which `scontrol update job` takes it, in Slurm's spelling.
-    update_keys: tuple[str, ...] = ()
 
 
 def _variables(suffix: str, *, srun: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:
@@ -74,12 +72,12 @@ _OTHER_MEMORY = {
 _RESOURCES = (
     JobOption(
         "nodes", "N", "Number of nodes, or the least and the most.", "MIN[-MAX]", parse=parse_nodes,
-        environment={SRUN: ("SLURM_NNODES", "SLURM_JOB_NUM_NODES")}, update_keys=("NumNodes",),
+        environment={SRUN: ("SLURM_NNODES", "SLURM_JOB_NUM_NODES")},
         panel=RESOURCES,
     ),
     JobOption(
         "ntasks", "n", "Number of tasks.", "N", parse=count("ntasks"), aliases=("tasks",),
-        environment={SRUN: ("SLURM_NTASKS", "SLURM_NPROCS")}, update_keys=("NumTasks",), panel=RESOURCES,
+        environment={SRUN: ("SLURM_NTASKS", "SLURM_NPROCS")}, panel=RESOURCES,
     ),
     JobOption(
         "ntasks-per-node", "", "Tasks on each node (with --ntasks: at most).", "N",
@@ -88,8 +86,7 @@ _RESOURCES = (
     ),
     JobOption(
         "cpus-per-task", "c", "CPUs for each task.", "N", parse=count("cpus-per-task"),
-        environment={SRUN: ("SRUN_CPUS_PER_TASK", "SLURM_CPUS_PER_TASK")}, update_keys=("CPUs/Task",
-        "CPUsPerTask"),
+        environment={SRUN: ("SRUN_CPUS_PER_TASK", "SLURM_CPUS_PER_TASK")},
         panel=RESOURCES,
     ),
     JobOption(
@@ -97,12 +94,11 @@ _RESOURCES = (
     ),
     JobOption(
         "mem", "", "Memory on each node.", "SIZE[K|M|G|T]", parse=parse_memory, clears=_OTHER_MEMORY["mem"],
-        environment=_variables("MEM_PER_NODE"), update_keys=("MinMemoryNode",), panel=RESOURCES,
+        environment=_variables("MEM_PER_NODE"), panel=RESOURCES,
     ),
     JobOption(
         "mem-per-cpu", "", "Memory for each CPU.", "SIZE[K|M|G|T]", parse=parse_memory,
         clears=_OTHER_MEMORY["mem-per-cpu"], environment=_variables("MEM_PER_CPU"),
-        update_keys=("MinMemoryCPU",),
         panel=RESOURCES,
     ),
     JobOption(
@@ -145,24 +141,23 @@ _RESOURCES = (
         environment=_variables("EXCLUSIVE"), panel=RESOURCES,
     ),
     JobOption(
-        "nodelist", "w", "These nodes, or a file that lists them.", "HOSTLIST", update_keys=("ReqNodeList",),
+        "nodelist", "w", "These nodes, or a file that lists them.", "HOSTLIST",
         panel=RESOURCES,
     ),
     JobOption(
-        "exclude", "x", "None of these nodes.", "HOSTLIST", update_keys=("ExcNodeList",), panel=RESOURCES
+        "exclude", "x", "None of these nodes.", "HOSTLIST", panel=RESOURCES
     ),
     JobOption(
         "constraint", "C", "Features that the nodes must have.", "EXPRESSION",
-        environment=_variables("CONSTRAINT"),
-        update_keys=("Features",), panel=RESOURCES,
+        environment=_variables("CONSTRAINT"), panel=RESOURCES,
     ),
     JobOption(
         "reservation", "", "Nodes of this reservation.", "NAME", environment=_variables("RESERVATION"),
-        update_keys=("ReservationName",), panel=RESOURCES,
+        panel=RESOURCES,
     ),
     JobOption(
         "licenses", "L", "Licenses, held while the job runs: ansys:2,matlab.", "LIST", parse=licenses_text,
-        update_keys=("Licenses",), panel=RESOURCES,
+        panel=RESOURCES,
     ),
     JobOption(
         "topology", "", "Within one domain of this level of the topology, if that is possible or always.",
@@ -185,12 +180,10 @@ _RESOURCES = (
 
 _JOB = (
     JobOption(
-        "job-name", "J", "Name of the job.", "NAME", environment=_variables("JOB_NAME"),
-        update_keys=("JobName", "Name"), panel=JOB,
+        "job-name", "J", "Name of the job.", "NAME", environment=_variables("JOB_NAME"), panel=JOB,
     ),
     JobOption(
         "partition", "p", "Partition.", "NAME", environment=_variables("PARTITION"),
-        update_keys=("Partition",),
         panel=JOB,
     ),
     JobOption("account", "A", "Account to charge.", "NAME", environment=_variables("ACCOUNT"), panel=JOB),
@@ -198,18 +191,18 @@ _JOB = (
     JobOption(
         "wckey", "", "Workload characterization key.", "KEY", environment=_variables("WCKEY"), panel=JOB,
     ),
-    JobOption("comment", "", "A comment, kept with the job.", "TEXT", update_keys=("Comment",), panel=JOB),
+    JobOption("comment", "", "A comment, kept with the job.", "TEXT", panel=JOB),
     JobOption(
         "time", "t", "Time limit: minutes, MM:SS, HH:MM:SS, D-HH[:MM[:SS]], UNLIMITED.", "TIME",
-        parse=parse_time_limit, environment=_variables("TIMELIMIT"), update_keys=("TimeLimit",), panel=JOB,
+        parse=parse_time_limit, environment=_variables("TIMELIMIT"), panel=JOB,
     ),
     JobOption(
         "begin", "b", "Not before this time: 16:00, tomorrow, now+1hour, 2026-01-20T12:34.", "TIME",
-        parse=parse_begin, update_keys=("StartTime", "EligibleTime", "BeginTime"), panel=JOB,
+        parse=parse_begin, panel=JOB,
     ),
     JobOption(
         "deadline", "", "End the job when it can no longer be over by this time.", "TIME",
-        parse=parse_deadline, update_keys=("Deadline",), panel=JOB,
+        parse=parse_deadline, panel=JOB,
     ),
     JobOption(
         "max-wait", "", "End the job when it has waited so long for its start (minislurm's own).", "TIME",
@@ -217,7 +210,7 @@ _JOB = (
     ),
     JobOption(
         "dependency", "d", "Only after other jobs: afterok:12:13, afterany:14, singleton.", "LIST",
-        environment={SRUN: ("SLURM_DEPENDENCY",)}, update_keys=("Dependency",), panel=JOB,
+        environment={SRUN: ("SLURM_DEPENDENCY",)}, panel=JOB,
     ),
     JobOption(
         "kill-on-invalid-dep", "", "Cancel the job when its dependency can never be met.", "yes|no",
@@ -230,19 +223,19 @@ _JOB = (
     JobOption("hold", "H", "Submit in held state.", argument=Argument.NONE, panel=JOB),
     JobOption(
         "nice", "", "Lower the priority by this.", "N", argument=Argument.OPTIONAL, parse=parse_nice,
-        default_text="100", update_keys=("Nice",), panel=JOB,
+        default_text="100", panel=JOB,
     ),
     JobOption(
-        "priority", "", "Priority, set by an operator.", "N", parse=parse_priority, update_keys=("Priority",),
+        "priority", "", "Priority, set by an operator.", "N", parse=parse_priority,
         panel=JOB,
     ),
     JobOption(
         "bid", "", "Credits offered for a GPU-hour (CPU-hour without GPUs), in partitions with order auction "
-        "(minislurm's own).", "AMOUNT", parse=parse_bid, update_keys=("Bid",), panel=JOB, abbreviates=False,
+        "(minislurm's own).", "AMOUNT", parse=parse_bid, panel=JOB, abbreviates=False,
     ),
     JobOption(
         "requeue", "", "The job may be requeued.", argument=Argument.NONE, commands=_BATCH,
-        environment={SBATCH: ("SBATCH_REQUEUE",)}, update_keys=("Requeue",), panel=JOB,
+        environment={SBATCH: ("SBATCH_REQUEUE",)}, panel=JOB,
     ),
     JobOption(
         "no-requeue", "", "The job is never requeued.", argument=Argument.NONE, field="requeue",
@@ -411,19 +404,6 @@ _OFF = frozenset({"0", "no", "false", "off"})
 def options_of(command: str) -> tuple[JobOption, ...]:
     """The options of "sbatch", "srun" or "salloc", those refused by name included."""
     return tuple(option for option in JOB_OPTIONS if command in option.commands)
-
-
-def option_named(name: str, command: str = SBATCH) -> JobOption:
-    """By its canonical long name. Raises KeyError."""
-    for option in JOB_OPTIONS:
-        if option.name == name and command in option.commands:
-            return option
-    raise KeyError(name)
-
-
-def update_options() -> dict[str, JobOption]:
-    """What `scontrol update job` takes, by lower-case key."""
-    return {key.lower(): option for option in JOB_OPTIONS for key in option.update_keys}
 
 
 def set_from_environment(

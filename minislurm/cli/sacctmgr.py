@@ -88,7 +88,7 @@ def _show(values: Values, kind: str, texts: Sequence[str]) -> int:
     }[kind]
     with connect() as client:
         view = client.show_accounts()
-    lines = show(view.tree, view.cluster, words, _style(values))
+    lines = show(view, words, _style(values))
     if lines:
         print("\n".join(lines))
     return 0

@@ -9,7 +9,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from minislurm.cli.sacctmgr_words import (
-    Word,
     Words,
     changed_flags,
     changed_limits,
@@ -22,6 +21,7 @@ from minislurm.cli.sacctmgr_words import (
     plain_error,
     split_names,
 )
+from minislurm.cli.word import Word
 from minislurm.domain.accounts import (
     ROOT,
     Account,
@@ -351,7 +351,7 @@ def _shared(item: Account | Association, word: Word) -> dict[str, Any]:
 _QOS_NUMBERS = {
     "grpjobs": "group_jobs", "grpsubmit": "group_submit_jobs", "maxjobspu": "max_jobs_per_user",
     "maxsubmitpu": "max_submit_jobs_per_user", "maxjobs": "max_jobs_per_user",
-    "maxsubmit": "max_submit_jobs_per_user",
+    "maxsubmit": "max_submit_jobs_per_user", "minpriority": "min_priority", "maxpriority": "max_priority",
 }  # fmt: skip
 _QOS_TRES = {"grptres": "group_tres", "maxtres": "max_tres_per_job", "maxtrespu": "max_tres_per_user"}
 

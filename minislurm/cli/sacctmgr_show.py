@@ -20,6 +20,7 @@ from minislurm.domain.accounts import (
 )
 from minislurm.domain.times import format_duration
 from minislurm.domain.tres import format_tres
+from minislurm.domain.views import AccountsView
 
 T = TypeVar("T")
 
@@ -41,9 +42,12 @@ class Style(Struct, frozen=True):
 class Row(Struct, frozen=True):
     """An association: of an account (`user` ""), or of a user in it."""
 
-    tree: AccountTree
-    cluster: str
+    view: AccountsView
     record: Account | Association
+
+    @property
+    def tree(self) -> AccountTree:
+        return self.view.tree
 
     @property
     def account(self) -> str:
@@ -77,13 +81,18 @@ def credits_text(amount: float | None) -> str:
     return "" if amount is None else f"{amount:.10g}"
 
 
+def left_text(amount: float | None) -> str:
+    """Of a budget; it falls all the time, so that no more than hundredths are worth reading."""
+    return "" if amount is None else f"{amount:.2f}"
+
+
 def _nothing(item: object) -> str:
     return ""
 
 
 #: In the order of `show assoc`; those after DefaultQOS' GrpTRESRunMin are shown when asked for.
 ASSOCIATION_FIELDS: dict[str, Field[Row]] = {
-    "cluster": Field("Cluster", 10, lambda row: row.cluster),
+    "cluster": Field("Cluster", 10, lambda row: row.view.cluster),
     "account": Field("Account", 10, lambda row: row.account),
     "user": Field("User", 10, lambda row: row.user),
     "partition": Field("Partition", 10, _nothing),
@@ -117,6 +126,11 @@ ASSOCIATION_FIELDS: dict[str, Field[Row]] = {
     "budgetperiod": Field(
         "BudgetPeriod", 12, lambda row: row.of_account(lambda account: duration(account.budget_period_s))
     ),
+    "left": Field(
+        "Left", 10, lambda row: row.of_account(lambda account: left_text(row.view.credits.get(account.name)))
+    ),
+    "minpriority": Field("MinPriority", 11, lambda row: number(row.limits.min_priority)),
+    "maxpriority": Field("MaxPriority", 11, lambda row: number(row.limits.max_priority)),
 }
 _ASSOCIATION_DEFAULT = list(ASSOCIATION_FIELDS)[:20]
 
@@ -162,8 +176,10 @@ QOS_FIELDS: dict[str, Field[Qos]] = {
     "maxsubmitpa": Field("MaxSubmitPA", 11, _nothing),
     "mintres": Field("MinTRES", 13, _nothing),
     "description": Field("Descr", 20, lambda qos: qos.description),
+    "minpriority": Field("MinPriority", 11, lambda qos: number(qos.min_priority)),
+    "maxpriority": Field("MaxPriority", 11, lambda qos: number(qos.max_priority)),
 }
-_QOS_DEFAULT = list(QOS_FIELDS)[:-1]
+_QOS_DEFAULT = list(QOS_FIELDS)[:-3]
 
 #: Other spellings of columns.
 _SAME = {
@@ -178,23 +194,24 @@ _SAME = {
 _COLUMN = re.compile(r"(?P<name>[A-Za-z_]+)(?:%(?P<left>-?)(?P<width>[0-9]{1,4}))?\Z")
 
 
-def show_accounts(tree: AccountTree, cluster: str, words: Words, style: Style) -> list[str]:
+def show_accounts(view: AccountsView, words: Words, style: Style) -> list[str]:
+    tree = view.tree
     names = words.names("name") or words.names("account")
     chosen = [tree.accounts[name] for name in sorted(tree.accounts) if not names or name in names]
-    rows = [Row(tree, cluster, account) for account in chosen]
+    rows = [Row(view, account) for account in chosen]
     if "withassoc" in words.conditions:
-        shown = [row for account in chosen for row in _rows_of(tree, cluster, account.name)]
+        shown = [row for account in chosen for row in _rows_of(view, account.name)]
         default = [*_ACCOUNT_DEFAULT, "cluster", "parentname", "user", *_ASSOCIATION_DEFAULT[4:]]
         return _table(shown, {**ASSOCIATION_FIELDS, **ACCOUNT_FIELDS}, default, words, style)
     return _table(rows, {**ASSOCIATION_FIELDS, **ACCOUNT_FIELDS}, _ACCOUNT_DEFAULT, words, style)
 
 
-def show_users(tree: AccountTree, cluster: str, words: Words, style: Style) -> list[str]:
+def show_users(view: AccountsView, words: Words, style: Style) -> list[str]:
     names = words.names("name", keep_case=True) or words.names("user", keep_case=True)
     accounts = words.names("account")
     rows = [
-        Row(tree, cluster, item)
-        for item in sorted(tree.associations.values(), key=lambda item: (item.user, item.account))
+        Row(view, item)
+        for item in sorted(view.tree.associations.values(), key=lambda item: (item.user, item.account))
         if (not names or item.user in names) and (not accounts or item.account in accounts)
     ]
     fields = {**ASSOCIATION_FIELDS, **USER_FIELDS}
@@ -208,11 +225,11 @@ def show_users(tree: AccountTree, cluster: str, words: Words, style: Style) -> l
     return _table(rows, fields, _USER_DEFAULT, words, style)
 
 
-def show_associations(tree: AccountTree, cluster: str, words: Words, style: Style) -> list[str]:
+def show_associations(view: AccountsView, words: Words, style: Style) -> list[str]:
     accounts, users = words.names("account"), words.names("user", keep_case=True)
     rows = [
         row
-        for row in _rows_of(tree, cluster, ROOT, below=True)
+        for row in _rows_of(view, ROOT, below=True)
         if (not accounts or row.account in accounts) and (not users or row.user in users)
     ]
     fields = dict(ASSOCIATION_FIELDS)
@@ -222,9 +239,9 @@ def show_associations(tree: AccountTree, cluster: str, words: Words, style: Styl
     return _table(rows, fields, _ASSOCIATION_DEFAULT, words, style, left)
 
 
-def show_qos(tree: AccountTree, cluster: str, words: Words, style: Style) -> list[str]:
+def show_qos(view: AccountsView, words: Words, style: Style) -> list[str]:
     names = words.names("name") or words.names("qos")
-    rows = [qos for qos in tree.qos.values() if not names or qos.name in names]
+    rows = [qos for qos in view.tree.qos.values() if not names or qos.name in names]
     return _table(rows, QOS_FIELDS, _QOS_DEFAULT, words, style)
 
 
@@ -233,14 +250,14 @@ def _indented(row: Row) -> str:
     return " " * depth + row.account
 
 
-def _rows_of(tree: AccountTree, cluster: str, account: str, *, below: bool = False) -> Iterable[Row]:
+def _rows_of(view: AccountsView, account: str, *, below: bool = False) -> Iterable[Row]:
     """The account, its users, then what is below it."""
-    yield Row(tree, cluster, tree.accounts[account])
-    for item in tree.members.get(account, []):
-        yield Row(tree, cluster, item)
+    yield Row(view, view.tree.accounts[account])
+    for item in view.tree.members.get(account, []):
+        yield Row(view, item)
     if below:
-        for child in tree.children[account]:
-            yield from _rows_of(tree, cluster, child, below=True)
+        for child in view.tree.children[account]:
+            yield from _rows_of(view, child, below=True)
 
 
 def _columns(

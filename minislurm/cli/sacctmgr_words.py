@@ -14,19 +14,11 @@ from msgspec.structs import replace
 
 from minislurm.cli.option_values import parse_bid
 from minislurm.cli.printable import printable
+from minislurm.cli.word import Word, split_word
 from minislurm.domain import tres
 from minislurm.domain.accounts import QOS_FLAGS, AssociationLimits
 from minislurm.domain.errors import UsageError
 from minislurm.domain.times import parse_duration
-
-
-class Word(Struct, frozen=True):
-    """``qos+=high``: key as known (""; a bare name), operator, value."""
-
-    key: str
-    operator: str
-    value: str
-    text: str
 
 
 class Words(Struct):
@@ -67,6 +59,7 @@ SPELLINGS = {
     "maxsubmitjobspu": "maxsubmitpu", "format": "format", "grpcpus": "grpcpus", "grpnodes": "grpnodes",
     "grpmem": "grpmem", "maxcpus": "maxcpus", "maxcpusperjob": "maxcpus", "maxnodes": "maxnodes",
     "maxnodesperjob": "maxnodes", "level": "name", "budget": "budget", "budgetperiod": "budgetperiod",
+    "minpriority": "minpriority", "maxpriority": "maxpriority",
 }  # fmt: skip
 
 _UNSUPPORTED = frozenset({
@@ -113,17 +106,14 @@ def read_words(texts: Sequence[str], *, has_settings: bool, flags: frozenset[str
 
 
 def _word(text: str) -> Word:
+    """With its key as it is known; "" for a bare name, which is the value."""
     try:
-        text.encode("utf-8")
+        word = split_word(text)
     except UnicodeEncodeError:
         raise plain_error(f"Unknown option: {text}") from None
-    head, equals, value = text.partition("=")
-    if not equals:
+    if not word.operator:
         return Word("", "", text, text)
-    operator = "="
-    if head.endswith(("+", "-")):
-        head, operator = head[:-1], head[-1] + "="
-    return Word(_key(head, text), operator, value, text)
+    return replace(word, key=_key(word.key, text))
 
 
 def _key(head: str, text: str) -> str:
@@ -218,6 +208,8 @@ _LIMITS: dict[str, tuple[str, Callable[[Word], object]]] = {
     "maxjobs": ("max_jobs", parse_limit),
     "maxsubmit": ("max_submit_jobs", parse_limit),
     "maxwall": ("max_wall_s", parse_wall),
+    "minpriority": ("min_priority", parse_limit),
+    "maxpriority": ("max_priority", parse_limit),
 }
 _TRES_LIMITS = {"grptres": "group_tres", "maxtres": "max_tres_per_job"}
 #: Old ways to name one TRES of a limit.

@@ -74,9 +74,9 @@ def _lines(row: JobRow, details: bool) -> Iterator[str]:
         yield f"StdErr={row.view.std_err}"
         yield f"StdIn={row.view.std_in}"
         yield f"StdOut={row.view.std_out}"
-    if spec.request.switches:
-        wait = format_duration_long(spec.request.switches_wait_s)
-        yield f"Switches={spec.request.switches}@{wait}"
+    if job.asked_request.switches:
+        wait = format_duration_long(job.asked_request.switches_wait_s)
+        yield f"Switches={job.asked_request.switches}@{wait}"
     if request.topology_level or request.segment:
         yield _place(request)
     yield "Power="

@@ -23,8 +23,10 @@ def _lines(partition: PartitionView) -> list[str]:
     )
     return [
         f"PartitionName={partition.name}",
-        "AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL",
-        f"AllocNodes=ALL Default={'YES' if partition.default else 'NO'} QoS=N/A",
+        f"AllowGroups={_names(partition.allow_groups)} "
+        f"{_access('Accounts', partition.allow_accounts, partition.deny_accounts)} "
+        f"{_access('Qos', partition.allow_qos, partition.deny_qos)}",
+        f"AllocNodes=ALL Default={'YES' if partition.default else 'NO'} QoS={partition.qos or 'N/A'}",
         f"DefaultTime={_default_time(partition)} DisableRootJobs=NO ExclusiveUser=NO "
         f"GraceTime={_grace(partition)} Hidden=NO",
         f"MaxNodes={'UNLIMITED' if partition.max_nodes is None else partition.max_nodes} "
@@ -39,7 +41,26 @@ def _lines(partition: PartitionView) -> list[str]:
         "JobDefaults=(null)",
         f"{_default_memory(partition)} MaxMemPerNode=UNLIMITED",
         f"TRES={tres}",
+        *_priority_range(partition),
     ]
+
+
+def _priority_range(partition: PartitionView) -> list[str]:
+    """minislurm's own line, where there is a range."""
+    lowest, highest = partition.min_priority, partition.max_priority
+    if lowest is None and highest is None:
+        return []
+    shown = ["NONE" if value is None else str(value) for value in (lowest, highest)]
+    return [f"MinPriority={shown[0]} MaxPriority={shown[1]}"]
+
+
+def _access(what: str, allowed: tuple[str, ...], denied: tuple[str, ...]) -> str:
+    """Slurm shows the list of the denied where there is no other."""
+    return f"Deny{what}={','.join(denied)}" if denied and not allowed else f"Allow{what}={_names(allowed)}"
+
+
+def _names(allowed: tuple[str, ...]) -> str:
+    return ",".join(allowed) or "ALL"
 
 
 def _default_time(partition: PartitionView) -> str:

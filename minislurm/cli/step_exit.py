@@ -72,10 +72,6 @@ class StepExit(Struct):
         return any(ending.exit_signal in _FORCED for ending in self.endings.values())
 
     @property
-    def abnormal(self) -> bool:
-        return bool(self._lost) or any(not ending.is_normal for ending in self.endings.values())
-
-    @property
     def ending(self) -> Ending:
         """The step's: any death by signal wins, then the highest exit code. A lost task counts as code 1."""
         signals = [ending.exit_signal for ending in self.endings.values()]

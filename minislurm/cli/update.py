@@ -12,11 +12,14 @@ from typing import Any, NoReturn
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from minislurm.cli.option_values import parse_bid
+from minislurm.cli.option import OptionError
+from minislurm.cli.option_values import parse_bid, parse_gres, parse_switches, parse_topology
 from minislurm.cli.printable import printable
+from minislurm.cli.word import Word, split_word
 from minislurm.domain.dependencies import parse_dependencies
 from minislurm.domain.errors import UsageError
 from minislurm.domain.memory import parse_memory
+from minislurm.domain.resources import GpuGroup
 from minislurm.domain.times import parse_duration, parse_time
 from minislurm.domain.views import JobChanges
 
@@ -52,15 +55,6 @@ class PartitionUpdate(Struct, frozen=True):
     state: str
 
 
-class Word(Struct, frozen=True):
-    """``TimeLimit+=10``: key in lower case, "=", "+=" or "-=", value, and all of it as typed."""
-
-    key: str
-    operator: str
-    value: str
-    text: str
-
-
 def parse_update(words: Sequence[str], now: float) -> JobUpdate | NodeUpdate | PartitionUpdate:
     """Raises UpdateError or UsageError."""
     if not words:
@@ -90,14 +84,10 @@ def parse_update(words: Sequence[str], now: float) -> JobUpdate | NodeUpdate | P
 
 def _word(text: str) -> Word:
     try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:  # bytes of the command line that are no text
+        word = split_word(text)
+    except UnicodeEncodeError:
         raise UpdateError(f"Invalid input: {text}", "Request aborted") from None
-    key, equals, value = text.partition("=")
-    operator = "=" if equals else ""
-    if key.endswith(("+", "-")) and equals:
-        key, operator = key[:-1], key[-1] + "="
-    return Word(key.lower(), operator, value, text)
+    return replace(word, key=word.key.lower())
 
 
 def _entity(key: str) -> str | None:
@@ -223,6 +213,43 @@ def _bid(text: str, now: float) -> dict[str, Any]:
         raise UsageError(f"Invalid Bid value: {printable(text)}") from error
 
 
+def _gpus(field: str, name: str) -> Callable[[str, float], dict[str, Any]]:
+    """``gpu:2``, ``gres:gpu:a100:2`` or ``gres/gpu:2`` as Slurm shows it; "" or "none": no GPUs."""
+
+    def parse(text: str, now: float) -> dict[str, Any]:
+        if text.lower() in ("", "none"):
+            return {field: GpuGroup(0)}
+        try:
+            groups = parse_gres(text)
+        except OptionError:
+            groups = ()
+        if len(groups) != 1:
+            raise UsageError(f"Invalid {name} value: {printable(text)} (GPUs of one type: gpu:[TYPE:]N)")
+        return {field: groups[0]}
+
+    return parse
+
+
+def _switches(text: str, now: float) -> dict[str, Any]:
+    try:
+        wanted = parse_switches(text)
+    except (ValueError, OptionError) as error:
+        raise UsageError(f"Invalid Switches value: {printable(text)}") from error
+    if wanted.wait_s == 0.0:
+        return {"switches": 0}  # not worth any wait
+    return {"switches": wanted.count, "switches_wait_s": wanted.wait_s or 0.0}
+
+
+def _topology(text: str, now: float) -> dict[str, Any]:
+    if text.lower() in ("", "none"):
+        return {"topology_level": ""}
+    try:
+        wanted = parse_topology(text)
+    except ValueError as error:
+        raise UsageError(f"Invalid Topology value: {printable(text)}") from error
+    return {"topology_level": wanted.level, "topology_required": wanted.required}
+
+
 def _number(field: str, name: str, least: int) -> Callable[[str, float], dict[str, Any]]:
     return lambda text, now: {field: _integer(text, text, name, least_allowed=least)}
 
@@ -253,6 +280,8 @@ _JOB_KEYS: dict[str, Callable[[str, float], dict[str, Any]]] = {
     "name": _text("name"),
     "jobname": _text("name"),
     "partition": _text("partition"),
+    "account": _text("account"),
+    "qos": _text("qos"),
     "timelimit": _time_limit,
     "nice": _number("nice", "Nice", -2_147_483_645),
     "priority": _priority,
@@ -275,6 +304,14 @@ _JOB_KEYS: dict[str, Callable[[str, float], dict[str, Any]]] = {
     "numtasks": _number("tasks", "NumTasks", 1),
     "cpuspertask": _number("cpus_per_task", "CPUsPerTask", 1),
     "cpus/task": _number("cpus_per_task", "CPUs/Task", 1),
+    "mincpusnode": _number("cpus_per_node_min", "MinCPUsNode", 1),
+    "gres": _gpus("gpus_per_node", "Gres"),
+    "trespernode": _gpus("gpus_per_node", "TresPerNode"),
+    "trespertask": _gpus("gpus_per_task", "TresPerTask"),
+    "tresperjob": _gpus("gpus_total", "TresPerJob"),
+    "switches": _switches,
+    "topology": _topology,
+    "segment": _number("segment", "Segment", 0),
     "minmemorynode": _memory("memory_per_node_mib", "MinMemoryNode"),
     "minmemorycpu": _memory("memory_per_cpu_mib", "MinMemoryCPU"),
 }

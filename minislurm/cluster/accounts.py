@@ -23,17 +23,18 @@ from minislurm.domain.accounts import (
     AccountTree,
     AssociationLimits,
 )
-from minislurm.domain.configuration import AccountsSection
+from minislurm.domain.configuration import AccountsSection, Partition
 from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import NodeName
 from minislurm.domain.job import Job, JobSpec
 from minislurm.domain.node import Node
+from minislurm.domain.partition_access import allows_groups
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import NodeState, Reason
 from minislurm.domain.tres import parse_weights
 from minislurm.scheduling.accounts import AccountsSnapshot
 from minislurm.scheduling.fair_share import History, UserKey
-from minislurm.scheduling.limits import Charged, Hit, Ledger, Limits, RuleBook
+from minislurm.scheduling.limits import Charged, Hit, Ledger, Limits, RuleBook, access_hit, priority_range
 
 _HISTORY_LASTS_S = 5.0
 #: Less than this is nothing (TRES-seconds).
@@ -47,10 +48,6 @@ class UsageRecord(Struct):
     user: str
     time: float = 0.0
     tres_seconds: dict[str, float] = field(default_factory=dict)
-
-
-def charged_of(job: Job) -> Charged:
-    return Charged(job.spec.account, job.spec.user_name, job.spec.qos)
 
 
 def jobs_in(job: Job) -> int:
@@ -67,6 +64,8 @@ class AccountsState(Struct):
     budgets: Budgets = field(default_factory=Budgets)
 
     # Derived.
+    #: By partition, of those that have one.
+    partition_qos: dict[str, str] = field(default_factory=dict)
     limits: Limits = field(default_factory=lambda: _limits(AccountTree()))
     submitted: Counter[Charged] = field(default_factory=Counter)
     #: Usage records that differ from the stored snapshot, and whether the tree does.
@@ -88,6 +87,10 @@ class AccountsState(Struct):
 
     # What runs and waits
 
+    def charged_of(self, job: Job) -> Charged:
+        spec = job.spec
+        return Charged(spec.account, spec.user_name, spec.qos, self.partition_qos.get(job.partition, ""))
+
     def started(self, job: Job, now: float) -> None:
         self._charge(job, now, 1)
         self.budgets.started(self.tree, job, now)
@@ -97,7 +100,7 @@ class AccountsState(Struct):
         self.budgets.ended(self.tree, job, now)
 
     def _charge(self, job: Job, now: float, sign: int) -> None:
-        who = charged_of(job)
+        who = self.charged_of(job)
         self.settle(who, now)
         self.limits.charge(who, tres.as_dict(job.allocated_tres), sign)
 
@@ -105,7 +108,7 @@ class AccountsState(Struct):
         """Takes a record's jobs into the number of submitted ones, or out of it."""
         number = jobs_in(job)
         if number:
-            who = charged_of(job)
+            who = self.charged_of(job)
             submitted = self.submitted.get(who, 0) + sign * number
             if submitted:
                 self.submitted[who] = submitted
@@ -116,8 +119,19 @@ class AccountsState(Struct):
         """What runs, anew from the jobs that hold nodes."""
         self.limits = _limits(self.tree, self.limits.capacity)
         for job in active:
-            self.limits.charge(charged_of(job), tres.as_dict(job.allocated_tres))
+            self.limits.charge(self.charged_of(job), tres.as_dict(job.allocated_tres))
         self.budgets.recount(self.tree, active)
+
+    def set_partition_qos(self, partition_qos: dict[str, str], jobs: Iterable[Job]) -> None:
+        """From now on these are the QOS of the partitions. `jobs`: all there are."""
+        if partition_qos == self.partition_qos:
+            return
+        self.partition_qos = partition_qos
+        self.submitted.clear()
+        every = list(jobs)
+        for job in every:
+            self.count(job, 1)
+        self.recount([job for job in every if job.state.holds_nodes])
 
     def measure(self, nodes: Iterable[Node]) -> None:
         """What the cluster has, if that may have changed: the nodes that are up and not drained.
@@ -200,6 +214,7 @@ class AccountsState(Struct):
             half_life_s=self.settings.decay_half_life_s,
             book=self.limits.book,
             enforces_limits=self.limits_are_enforced,
+            enforces_access=self.are_enforced,
             credits=self.budgets.credits(self.tree, now),
         )
 
@@ -241,47 +256,76 @@ def _allowed(tree: AccountTree, account: str, user: str) -> tuple[str, ...]:
     return tree.allowed_qos(account, user) if account in tree.accounts else (NORMAL,)
 
 
-def longest_s(accounts: AccountsState, spec: JobSpec) -> float | None:
+def refuse_access(accounts: AccountsState, spec: JobSpec, partition: Partition) -> Refusal | None:
+    """Does the partition take jobs of this account and this QOS, and of the groups of this user?"""
+    if not allows_groups(partition, spec.groups):
+        return Refusal(RefusalCode.PARTITION_GROUPS)
+    if not accounts.are_enforced:
+        return None
+    hit = access_hit(accounts.tree, partition, spec.account, spec.qos)
+    if hit is None:
+        return None
+    is_account = hit.reason is Reason.ACCOUNT_NOT_ALLOWED
+    code = RefusalCode.INVALID_ACCOUNT if is_account else RefusalCode.INVALID_QOS
+    return Refusal(code, details=(hit.detail,))
+
+
+def refuse_priority(accounts: AccountsState, job: Job, partition: Partition) -> Refusal | None:
+    """May a user choose the job's priority? Only where a highest one is set, and in the range."""
+    rules = accounts.limits.book.of(accounts.charged_of(job)) if accounts.limits_are_enforced else None
+    allowed = priority_range(partition, rules)
+    if allowed.highest is None:
+        return Refusal(RefusalCode.ACCESS, job_id=job.id)
+    if job.priority is None or allowed.holds(job.priority):
+        return None
+    detail = f"the priority must be from {allowed.lowest or 0} to {allowed.highest}"
+    return Refusal(RefusalCode.ACCESS, details=(detail,), job_id=job.id)
+
+
+def longest_s(accounts: AccountsState, spec: JobSpec, partition: Partition) -> float | None:
     """The limit that a job gets that names none, where QOS or association have one; seconds."""
     if not accounts.limits_are_enforced:
         return None
-    qos = accounts.tree.qos.get(spec.qos)
-    if qos is not None and qos.max_wall_s is not None:
-        return qos.max_wall_s
-    return accounts.tree.user_limit(spec.account, spec.user_name, lambda limits: limits.max_wall_s)
+    return accounts.limits.book.of(Charged(spec.account, spec.user_name, spec.qos, partition.qos)).wall_s
 
 
-def refuse_job(accounts: AccountsState, job: Job, asked: tres.Tres) -> Refusal | None:
+def refuse_job(
+    accounts: AccountsState, job: Job, asked: tres.Tres, before: Job | None = None
+) -> Refusal | None:
     """Slurm refuses what comes on top of the number of submitted jobs; and, where the QOS says
-    DenyOnLimit, what is over a limit all by itself. Anything else waits."""
+    DenyOnLimit, what is over a limit all by itself. Anything else waits. `before`: as the job is now."""
     if not accounts.limits_are_enforced:
         return None
-    reason = _submit_hit(accounts, job)
-    if reason is None:
-        qos = accounts.tree.qos.get(job.spec.qos)
-        if qos is not None and qos.denies:
-            alone = Limits(accounts.limits.book, Ledger(accounts.tree), {})
-            hit = alone.hit(charged_of(job), asked, job.time_limit_s)
-            reason = hit.reason if hit is not None else None
+    reason = _submit_hit(accounts, job, before)
+    who = accounts.charged_of(job)
+    if reason is None and any(qos.denies for qos in accounts.tree.qos_in_force(who.qos, who.partition_qos)):
+        alone = Limits(accounts.limits.book, Ledger(accounts.tree), {})
+        hit = alone.hit(who, asked, job.time_limit_s)
+        reason = hit.reason if hit is not None else None
     if reason is None:
         return None
     return Refusal(RefusalCode.ACCOUNTING_POLICY, details=(reason.value,), job_id=job.id)
 
 
-def _submit_hit(accounts: AccountsState, job: Job) -> Reason | None:
-    tree, who, more = accounts.tree, charged_of(job), jobs_in(job)
-    qos = tree.qos.get(who.qos)
+def _submit_hit(accounts: AccountsState, job: Job, before: Job | None) -> Reason | None:
+    tree, who, more = accounts.tree, accounts.charged_of(job), jobs_in(job)
+    known = accounts.charged_of(before) if before is not None else None
 
     def over(most: int | None, counts: Callable[[Charged], bool]) -> bool:
-        """Sums up only where there is a limit."""
-        return most is not None and more + sum(n for k, n in accounts.submitted.items() if counts(k)) > most
+        """Sums up only where there is a limit, and where the job was not counted already."""
+        if most is None or (known is not None and counts(known)):
+            return False
+        return more + sum(n for k, n in accounts.submitted.items() if counts(k)) > most
 
-    if qos is not None:
-        if over(qos.max_submit_jobs_per_user, lambda k: (k.qos, k.user) == (who.qos, who.user)):
+    per_user = False
+    for qos in tree.qos_in_force(who.qos, who.partition_qos):
+        name, most = qos.name, qos.max_submit_jobs_per_user
+        per_user = per_user or most is not None
+        if over(most, lambda k, name=name: k.user == who.user and name in k[2:]):  # type: ignore[misc]
             return Reason.QOS_MAX_SUBMIT_JOBS_PER_USER
-        if over(qos.group_submit_jobs, lambda k: k.qos == who.qos):
+        if over(qos.group_submit_jobs, lambda k, name=name: name in k[2:]):  # type: ignore[misc]
             return Reason.QOS_GRP_SUBMIT_JOBS
-    if qos is None or qos.max_submit_jobs_per_user is None:
+    if not per_user:
         most = tree.user_limit(who.account, who.user, _max_submit)
         if over(most, lambda k: (k.account, k.user) == (who.account, who.user)):
             return Reason.ASSOC_MAX_SUBMIT_JOBS
@@ -312,7 +356,7 @@ def placement_hit(
         return None
     accounts.measure(nodes.values())
     asked = tres.as_dict(tres.tres_of_allocation(allocation, nodes))
-    return accounts.limits.hit(charged_of(job), asked, job.time_limit_s)
+    return accounts.limits.hit(accounts.charged_of(job), asked, job.time_limit_s)
 
 
 def may_pay(accounts: AccountsState, job: Job, price: float, now: float) -> bool:
@@ -335,6 +379,10 @@ def refuse_changes(accounts: AccountsState, changes: AccountChanges, jobs: Itera
     found = tuple(problems(accounts.tree.changed(changes)))
     if found:
         return Refusal(RefusalCode.INVALID_ACCOUNTS, details=found)
+    needed = sorted(name for name, qos in accounts.partition_qos.items() if qos in changes.removed_qos)
+    if needed:
+        lines = tuple(f"QOS {accounts.partition_qos[name]}: partition {name} has it" for name in needed)
+        return Refusal(RefusalCode.INVALID_ACCOUNTS, details=lines)
     return _refuse_active(changes, jobs)
 
 
@@ -346,13 +394,13 @@ def _refuse_active(changes: AccountChanges, jobs: Iterable[Job]) -> Refusal | No
     if not (accounts or users or pairs or qos):
         return None
     lines = tuple(
-        f"JobID = {job.id} A = {who.account} U = {who.user} Q = {who.qos}"
+        f"JobID = {job.id} A = {who.account} U = {who.user_name} Q = {who.qos}"
         for job in jobs
         if not job.state.is_final
         and (
-            (who := charged_of(job)).account in accounts
-            or who.user in users
-            or (who.account, who.user) in pairs
+            (who := job.spec).account in accounts
+            or who.user_name in users
+            or (who.account, who.user_name) in pairs
             or who.qos in qos
         )
     )

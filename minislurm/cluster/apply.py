@@ -183,8 +183,9 @@ def _submit(state: ClusterState, event: JobSubmitted) -> None:
 
 def _update(state: ClusterState, job: Job) -> None:
     before = _changing(state, job.id)
-    # Shared by all tasks of the array; the journal's copy would be one more.
-    job.spec = before.spec
+    if job.spec == before.spec:
+        # Shared by all tasks of the array; the journal's copy would be one more.
+        job.spec = before.spec
     state.jobs[job.id] = job
     state.index_job(job)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from minislurm.cluster.accounts import charged_of, jobs_in
+from minislurm.cluster.accounts import jobs_in
 from minislurm.cluster.budgets import rate_of
 from minislurm.cluster.queue import looks_of
 from minislurm.cluster.snapshot import availability, run_of
@@ -150,9 +150,9 @@ def _check_accounts(state: ClusterState) -> None:
     submitted: Counter[Charged] = Counter()
     ledger = Ledger(accounts.tree)
     for job in state.jobs.values():
-        submitted[charged_of(job)] += jobs_in(job)
+        submitted[accounts.charged_of(job)] += jobs_in(job)
         if job.state.holds_nodes:
-            ledger.charge(charged_of(job), tres.as_dict(job.allocated_tres))
+            ledger.charge(accounts.charged_of(job), tres.as_dict(job.allocated_tres))
     assert +submitted == accounts.submitted, "numbers of submitted jobs differ"
     assert ledger.uses == accounts.limits.ledger.uses, "what runs by account differs"
     assert state.queue.by_account is not accounts.tree.is_empty, "classes of the queue"

@@ -6,6 +6,7 @@ import math
 
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.job import Job
+from minislurm.domain.states import Reason
 
 
 def requeue_time(state: ClusterState, job: Job) -> float:
@@ -28,3 +29,16 @@ def give_up_time(job: Job) -> float:
     if job.eligible_time and job.spec.max_wait_s:
         return min(latest, job.eligible_time + job.spec.max_wait_s)
     return latest
+
+
+def make_eligible(job: Job, now: float) -> None:
+    """Sets a copy's eligible time and reason from what still holds it back."""
+    if job.held:
+        job.eligible_time = 0.0
+        return
+    if job.dependencies:
+        job.eligible_time, job.reason = 0.0, Reason.DEPENDENCY
+    elif job.begin_time > now:
+        job.eligible_time, job.reason = 0.0, Reason.BEGIN_TIME
+    else:
+        job.eligible_time, job.reason = job.eligible_time or now, Reason.NONE

@@ -8,7 +8,6 @@ from collections.abc import Hashable, Iterator
 from msgspec.structs import replace
 
 from minislurm.cluster import dependencies
-from minislurm.cluster.accounts import charged_of
 from minislurm.cluster.eligibility import give_up_time, requeue_time
 from minislurm.cluster.runs import array_slots
 from minislurm.cluster.snapshot import request_class
@@ -37,7 +36,7 @@ def outlook(state: ClusterState, now: float) -> Outlook:
             and rest.array_limit
         },
         charges={
-            job_id: (charged_of(job), tres.as_dict(job.allocated_tres))
+            job_id: (state.accounts.charged_of(job), tres.as_dict(job.allocated_tres))
             for job_id in state.active
             if (job := state.jobs[job_id]).allocated_tres
         },

@@ -1,12 +1,13 @@
 """Changes to a pending job that may let it start, the least of each kind first. Whether one does is asked of
 a pass (`scheduling/explain.py`); here only what could be asked for, and how.
 
-What `scontrol update` can change goes through the code of that request, as its user: whatever that refuses,
-is not proposed.
+Every change goes through the code of `scontrol update`, as the job's user: whatever that refuses, is not
+proposed.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -20,7 +21,7 @@ from minislurm.cluster.state import ClusterState
 from minislurm.domain.errors import Refusal
 from minislurm.domain.job import Job
 from minislurm.domain.job_targets import format_target
-from minislurm.domain.resources import ResourceRequest
+from minislurm.domain.resources import GpuGroup
 from minislurm.domain.states import PartitionState
 from minislurm.domain.times import format_duration_long
 from minislurm.domain.views import JobChanges, JobTarget
@@ -47,8 +48,8 @@ def changes(state: ClusterState, job: Job, now: float, times: Sequence[float]) -
     kinds = [
         list(_fewer_nodes(state, job, caller, now)),
         list(_shorter(state, job, caller, now, times)),
-        list(_anywhere(state, job)),
-        list(_fewer_gpus(state, job)),
+        list(_anywhere(state, job, caller, now)),
+        list(_fewer_gpus(state, job, caller, now)),
         *([change] for change in _other_partitions(state, job, caller, now)),
     ]
     return [kind for kind in kinds if kind]
@@ -89,39 +90,45 @@ def _other_partitions(state: ClusterState, job: Job, caller: Caller, now: float)
             yield Change(f"partition {name}", _update(job, f"Partition={name}"), changed)
 
 
-def _anywhere(state: ClusterState, job: Job) -> Iterator[Change]:
-    request = job.request
-    if request.topology_required and request.topology_level:
-        option = f"--topology={request.topology_level}:preferred"
-        text = f"not all in one {request.topology_level}"
-        yield _resubmitted(state, job, text, option, replace(request, topology_required=False))
+def _anywhere(state: ClusterState, job: Job, caller: Caller, now: float) -> Iterator[Change]:
+    request, level = job.request, job.request.topology_level
+    if request.topology_required and level:
+        wanted = JobChanges(topology_level=level, topology_required=False)
+        yield from _one(state, job, caller, now, f"not all in one {level}", f"Topology={level}", wanted)
     if request.switches:
-        text = "on more switches"
-        yield _resubmitted(
-            state, job, text, "without --switches", replace(request, switches=0, switches_wait_s=0.0)
-        )
+        yield from _one(state, job, caller, now, "on more switches", "Switches=0", JobChanges(switches=0))
     if request.segment:
-        yield _resubmitted(state, job, "in any segments", "without --segment", replace(request, segment=0))
+        yield from _one(state, job, caller, now, "in any segments", "Segment=0", JobChanges(segment=0))
 
 
-def _fewer_gpus(state: ClusterState, job: Job) -> Iterator[Change]:
-    """Of whole GPUs; what goes with each (CPUs, memory) is left as it is, so that it asks for no more."""
-    request, spec = job.request, job.spec
-    gpu_type = f"{request.gpu_type}:" if request.gpu_type and "|" not in request.gpu_type else ""
+def _one(
+    state: ClusterState, job: Job, caller: Caller, now: float, text: str, word: str, wanted: JobChanges
+) -> Iterator[Change]:
+    changed = _updated(state, job, caller, wanted, now)
+    if changed is not None:
+        yield Change(text, _update(job, word), changed)
+
+
+def _fewer_gpus(state: ClusterState, job: Job, caller: Caller, now: float) -> Iterator[Change]:
+    """Of whole GPUs; a share of one is no number of them."""
+    request = job.request
     if request.gpu_share_milli:
         return
-    for name, option, amount in (
-        ("gpus_per_node", "--gres=gpu:" if spec.gres else "--gpus-per-node=", request.gpus_per_node),
-        ("gpus_per_task", "--gpus-per-task=", request.gpus_per_task),
-        ("gpus_total", "--gpus=", request.gpus_total),
-    ):
+    gpu_type = f"{request.gpu_type}:" if request.gpu_type else ""
+    for name, key, of in _GPU_FORMS:
+        amount: int = getattr(request, name)
         for gpus in _less(amount):
-            text = f"{_count(gpus, 'GPU')} {_OF[name]} instead of {amount}"
-            changed: ResourceRequest = replace(request, **{name: gpus})
-            yield _resubmitted(state, job, text, f"{option}{gpu_type}{gpus}", changed)
+            text = f"{_count(gpus, 'GPU')} {of} instead of {amount}"
+            wanted = replace(JobChanges(), **{name: GpuGroup(gpus, request.gpu_type)})
+            yield from _one(state, job, caller, now, text, f"{key}=gpu:{gpu_type}{gpus}", wanted)
 
 
-_OF = {"gpus_per_node": "a node", "gpus_per_task": "a task", "gpus_total": "in all"}
+#: Field of the request, Slurm's key, in words.
+_GPU_FORMS = (
+    ("gpus_per_node", "TresPerNode", "a node"),
+    ("gpus_per_task", "TresPerTask", "a task"),
+    ("gpus_total", "TresPerJob", "in all"),
+)
 
 
 def _less(amount: int) -> list[int]:
@@ -150,14 +157,7 @@ def _updated(
 
 
 def _update(job: Job, word: str) -> str:
-    return f"scontrol update JobId={shown_id(job)} {word}"
-
-
-def _resubmitted(state: ClusterState, job: Job, text: str, option: str, request: ResourceRequest) -> Change:
-    """Slurm changes nothing of these once a job is in."""
-    changed = alone(state, replace(job, changed_request=request), job.eligible_time)
-    how = option if option.startswith("without") else f"with {option}"
-    return Change(text, f"scancel {shown_id(job)}, then submit it again {how}", changed)
+    return f"scontrol update JobId={shown_id(job)} {shlex.quote(word)}"
 
 
 def shown_id(job: Job) -> str:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from copy import copy
 
-from msgspec.structs import replace
-
-from minislurm.cluster import dependencies, reservations
 from minislurm.cluster.accounts import refuse_changes
+from minislurm.cluster.eligibility import make_eligible
 from minislurm.cluster.ending import end_run
 from minislurm.cluster.events import (
     AccountsChanged,
@@ -24,6 +21,7 @@ from minislurm.cluster.events import (
     RequestHandled,
     TaskDetached,
 )
+from minislurm.cluster.job_changes import change_job
 from minislurm.cluster.messages import (
     Caller,
     CancelJob,
@@ -40,15 +38,11 @@ from minislurm.cluster.messages import (
 )
 from minislurm.cluster.node_messages import SILENT
 from minislurm.cluster.state import ClusterState
-from minislurm.cluster.submission import check_request, is_deadline, is_time_limit, refuse_bid
-from minislurm.domain import hostlist
 from minislurm.domain.errors import Refusal, RefusalCode
-from minislurm.domain.ids import BATCH_STEP, JobId, NodeName
+from minislurm.domain.ids import BATCH_STEP, JobId
 from minislurm.domain.job import EndCause, Job
-from minislurm.domain.reservation import parse_licenses
-from minislurm.domain.resources import ResourceRequest
 from minislurm.domain.states import JobState, NodeState, Reason
-from minislurm.domain.views import JobChanges, JobTarget
+from minislurm.domain.views import JobTarget
 
 _SIGKILL = 9
 Answer = list[Event] | Refusal
@@ -235,19 +229,6 @@ def decide_release(state: ClusterState, message: ReleaseJob, now: float) -> Answ
     return events or Refusal(RefusalCode.JOB_NOT_PENDING, job_id=message.target.job_id)
 
 
-def make_eligible(job: Job, now: float) -> None:
-    """Sets a copy's eligible time and reason from what still holds it back."""
-    if job.held:
-        job.eligible_time = 0.0
-        return
-    if job.dependencies:
-        job.eligible_time, job.reason = 0.0, Reason.DEPENDENCY
-    elif job.begin_time > now:
-        job.eligible_time, job.reason = 0.0, Reason.BEGIN_TIME
-    else:
-        job.eligible_time, job.reason = job.eligible_time or now, Reason.NONE
-
-
 def decide_requeue(state: ClusterState, message: RequeueJob, now: float) -> Answer:
     records = find(state, message.target, message.caller)
     if isinstance(records, Refusal):
@@ -296,142 +277,11 @@ def decide_update_job(state: ClusterState, message: UpdateJob, now: float) -> An
             else [(_copy(job), [])]
         )
         for changed, before in copies:
-            refusal = _change(state, changed, message.changes, message.caller, now)
+            refusal = change_job(state, changed, job, message.changes, message.caller, now)
             if refusal is not None:
                 return refusal
             events += [*before, JobUpdated(now, changed)]
     return events or Refusal(RefusalCode.ALREADY_DONE, job_id=message.target.job_id)
-
-
-def _change(state: ClusterState, job: Job, changes: JobChanges, caller: Caller, now: float) -> Refusal | None:
-    """Makes the changes on a copy; the first that may not be made refuses all of them."""
-    pending = job.state is JobState.PENDING
-    if changes.name is not None:
-        job.name = changes.name
-    if changes.comment is not None:
-        job.comment = changes.comment
-    if changes.requeue is not None:
-        job.requeue = changes.requeue
-    if changes.array_limit is not None:
-        job.array_limit = changes.array_limit
-    if changes.nice is not None:
-        if changes.nice < job.nice and not caller.is_operator:
-            return Refusal(RefusalCode.ACCESS, job_id=job.id)
-        job.nice = changes.nice
-    if changes.priority is not None:
-        if not caller.is_operator:
-            return Refusal(RefusalCode.ACCESS, job_id=job.id)
-        job.priority = changes.priority
-    if changes.site_factor is not None:
-        if not caller.is_operator:
-            return Refusal(RefusalCode.ACCESS, job_id=job.id)
-        job.site_factor = changes.site_factor
-    if changes.bid is not None:
-        if not pending:
-            return Refusal(RefusalCode.JOB_NOT_PENDING, job_id=job.id)
-        job.bid = changes.bid
-    if changes.time_limit_s is not None:
-        if not is_time_limit(changes.time_limit_s):
-            return Refusal(RefusalCode.INVALID_TIME_LIMIT, job_id=job.id)
-        longer = (changes.time_limit_s or math.inf) > (job.time_limit_s or math.inf)  # 0: none
-        if not pending and longer and not caller.is_operator:
-            return Refusal(RefusalCode.ACCESS, job_id=job.id)
-        job.time_limit_s = changes.time_limit_s
-    if changes.begin_time is not None:
-        if not math.isfinite(changes.begin_time):
-            return Refusal(RefusalCode.NOT_SUPPORTED, job_id=job.id)
-        job.begin_time = changes.begin_time
-    if changes.deadline is not None:
-        if not is_deadline(changes.deadline) or 0 < changes.deadline <= now:
-            return Refusal(RefusalCode.INVALID_TIME_LIMIT, job_id=job.id)
-        job.deadline = changes.deadline
-    refusal = _change_dependencies(state, job, changes)
-    if refusal is None:
-        refusal = _change_request(state, job, changes)
-    if refusal is None and (changes.bid is not None or changes.partition):
-        refusal = refuse_bid(state, job.bid, job.partition)
-    if refusal is None and pending:
-        if changes.begin_time is not None and changes.begin_time > now:
-            job.eligible_time = 0.0
-        make_eligible(job, now)
-    return refusal
-
-
-def _change_dependencies(state: ClusterState, job: Job, changes: JobChanges) -> Refusal | None:
-    if not changes.dependencies and not changes.clear_dependencies:
-        return None
-    if job.state is not JobState.PENDING:
-        return Refusal(RefusalCode.JOB_NOT_PENDING, job_id=job.id)
-    cycle = dependencies.find_cycle(state, job, changes.dependencies)
-    if cycle:
-        names = " -> ".join(str(job_id) for job_id in cycle)
-        return Refusal(RefusalCode.DEPENDENCY, details=(f"Dependency cycle: {names}",), job_id=job.id)
-    job.dependencies, job.dependency_any = changes.dependencies, bool(changes.dependency_any)
-    return None
-
-
-def _change_request(state: ClusterState, job: Job, changes: JobChanges) -> Refusal | None:
-    try:
-        request = _changed_request(job.request, changes)
-    except ValueError:  # a hostlist that is none
-        return Refusal(RefusalCode.INVALID_NODE_NAME, job_id=job.id)
-    try:
-        request = _changed_claims(request, changes)
-    except ValueError:
-        return Refusal(RefusalCode.INVALID_LICENSES, job_id=job.id)
-    partition = changes.partition or job.partition
-    if request == job.request and partition == job.partition:
-        return None
-    if job.state is not JobState.PENDING:
-        return Refusal(RefusalCode.JOB_NOT_PENDING, job_id=job.id)
-    found = state.partitions.get(partition)
-    if found is None:
-        return Refusal(RefusalCode.INVALID_PARTITION, job_id=job.id)
-    refusal = check_request(state, request, found)
-    if refusal is None:
-        job.changed_request, job.partition = request, partition
-        refusal = reservations.refuse_use(state, job, found.nodes)
-    return refusal
-
-
-def _changed_request(request: ResourceRequest, changes: JobChanges) -> ResourceRequest:
-    nodes_min = request.nodes_min if changes.nodes_min is None else changes.nodes_min
-    nodes_max = request.nodes_max if changes.nodes_max is None else changes.nodes_max
-    if changes.nodes_min is not None and changes.nodes_max is None:
-        nodes_max = nodes_min
-    tasks = request.tasks if changes.tasks is None else changes.tasks
-    if changes.tasks is None and request.tasks == request.nodes_min:
-        tasks = nodes_min  # one task a node, as it was
-    changed = replace(request, nodes_min=nodes_min, nodes_max=nodes_max, tasks=max(tasks, nodes_min))
-    follow = request.tasks_follow_nodes and changes.tasks is None and nodes_min < nodes_max
-    changed = replace(changed, tasks_follow_nodes=follow)
-    if changes.cpus_per_task is not None:
-        changed = replace(changed, cpus_per_task=changes.cpus_per_task)
-    if changes.features is not None:
-        changed = replace(changed, features=changes.features)
-    if changes.required_nodes is not None:
-        changed = replace(changed, required_nodes=_names(changes.required_nodes))
-    if changes.excluded_nodes is not None:
-        changed = replace(changed, excluded_nodes=_names(changes.excluded_nodes))
-    if changes.memory_per_node_mib is not None:
-        changed = replace(changed, memory_per_node_mib=changes.memory_per_node_mib, memory_per_cpu_mib=0)
-    if changes.memory_per_cpu_mib is not None:
-        changed = replace(changed, memory_per_cpu_mib=changes.memory_per_cpu_mib, memory_per_node_mib=0)
-    return changed
-
-
-def _changed_claims(request: ResourceRequest, changes: JobChanges) -> ResourceRequest:
-    """Reservation and licenses; "" takes them away. Raises ValueError."""
-    if changes.reservation is not None:
-        request = replace(request, reservation=changes.reservation)
-    if changes.licenses is not None:
-        wanted = parse_licenses(changes.licenses) if changes.licenses else ()
-        request = replace(request, licenses=wanted)
-    return request
-
-
-def _names(text: str) -> tuple[NodeName, ...]:
-    return tuple(NodeName(name) for name in hostlist.expand(text))
 
 
 def decide_update_node(state: ClusterState, message: UpdateNode, now: float) -> Answer:

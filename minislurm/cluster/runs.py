@@ -37,6 +37,7 @@ from minislurm.domain.job import EndCause, Job, Step
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import JobState
 from minislurm.domain.views import StepRequest
+from minislurm.scheduling.model import Asked
 
 Answer = list[Event] | Refusal
 
@@ -58,7 +59,8 @@ def decide_placement(state: ClusterState, message: PlacementProposed, now: float
         return Refusal(RefusalCode.TRY_LATER, job_id=placement.job_id)
     names = [part.node for part in placement.allocation]
     if not (
-        now <= latest_start(job)
+        placement.asked in (None, Asked(job.request, job.partition, job.time_limit_s))
+        and now <= latest_start(job)
         and reservations.may_run(state, job, names, now)
         and licenses.has_licenses(state, job)
         and licenses.may_share(state, job, names)

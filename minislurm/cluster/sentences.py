@@ -32,6 +32,9 @@ _REASONS = {
     Reason.MAINTENANCE: "It would run into a maintenance of nodes that it needs.",
     Reason.NODES_RESERVED: "It would run into the reservation of nodes that it needs.",
     Reason.LICENSES: "There are not enough free licenses.",
+    Reason.ACCOUNT_NOT_ALLOWED: "Its partition does not take jobs of its account.",
+    Reason.QOS_NOT_ALLOWED: "Its partition does not take jobs of its QOS.",
+    Reason.INVALID_QOS: "The QOS of its partition is not there, so that nothing starts in it.",
     Reason.ARRAY_TASK_LIMIT: "As many tasks of its array run as its limit (%) allows.",
 }
 
@@ -105,8 +108,25 @@ def waiting(state: ClusterState, job: Job, wait: Wait, now: float) -> Iterator[s
         for license in job.request.licenses:
             have = free.get(license.name, 0)
             yield f"License {license.name}: {have} free, it asks for {license.count}."
+    if job.bid:
+        yield _credits(state, job, now)
     if wait.reason in (Reason.RESERVATION, Reason.MAINTENANCE, Reason.NODES_RESERVED):
         yield from _reservations(state, job, now)
+
+
+def _credits(state: ClusterState, job: Job, now: float) -> str:
+    """What a bid is worth: as much as there is to pay it with."""
+    accounts = state.accounts
+    payer = accounts.tree.payer(job.spec.account)
+    if not payer:
+        return f"Its bid of {job.bid:.10g} counts for nothing: no account above it has a budget."
+    left, record = accounts.budgets.credits(accounts.tree, now)[payer], accounts.tree.accounts[payer]
+    text = f"account {payer} has {left:.2f} credits left of its budget of {record.budget:.10g}"
+    if left > 0:
+        return f"It bids {job.bid:.10g} for a GPU- or CPU-hour; {text}."
+    period_s = record.budget_period_s
+    again = f"; it is given anew at {format_time((now // period_s + 1) * period_s)}" if period_s else ""
+    return f"Its bid of {job.bid:.10g} counts for nothing: {text}{again}."
 
 
 def _reservations(state: ClusterState, job: Job, now: float) -> Iterator[str]:

@@ -182,6 +182,8 @@ class ClusterState(Struct):
         self.partitions_of_node = {name: tuple(names) for name, names in by_node.items()}
         self.next_job_id = max(self.next_job_id, JobId(configuration.limits.first_job_id))
         self.accounts.settings = configuration.accounts
+        partition_qos = {p.name: p.qos for p in configuration.partitions if p.qos}
+        self.accounts.set_partition_qos(partition_qos, self.jobs.values())
         self.accounts.capacity_is_known = False
         looks = looks_of(configuration)
         if looks != self.queue.looks:

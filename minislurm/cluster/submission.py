@@ -7,7 +7,7 @@ import math
 from msgspec.structs import replace
 
 from minislurm.cluster import licenses, reservations
-from minislurm.cluster.accounts import longest_s, refuse_job, with_account
+from minislurm.cluster.accounts import longest_s, refuse_access, refuse_job, refuse_priority, with_account
 from minislurm.cluster.budgets import is_amount
 from minislurm.cluster.events import Event, JobSubmitted
 from minislurm.cluster.messages import Caller, SubmitJob
@@ -37,10 +37,14 @@ def decide_submission(state: ClusterState, message: SubmitJob, now: float) -> li
     charged = with_account(state.accounts, spec)
     if isinstance(charged, Refusal):
         return charged
+    refusal = refuse_access(state.accounts, charged, partition)
+    if refusal is not None:
+        return refusal
     job = record_of(state, with_defaults(state, charged, partition), partition, now)
-    refusal = reservations.refuse_use(state, job, partition.nodes) or refuse_job(
-        state.accounts, job, least_tres(job.request, partition)
-    )
+    refusal = reservations.refuse_use(state, job, partition.nodes)
+    if refusal is None and job.priority is not None and not message.caller.is_operator:
+        refusal = refuse_priority(state.accounts, job, partition)
+    refusal = refusal or refuse_job(state.accounts, job, least_tres(job.request, partition))
     return refusal or [JobSubmitted(now, job, message.request_id)]
 
 
@@ -59,8 +63,9 @@ def _refuse(state: ClusterState, spec: JobSpec, partition: Partition, caller: Ca
     limits = state.configuration.limits
     if spec.user_id != caller.user_id and not caller.is_operator:
         return Refusal(RefusalCode.ACCESS)
-    if state.partition_state(partition.name) in (PartitionState.DRAIN, PartitionState.INACTIVE):
-        return Refusal(RefusalCode.PARTITION_UNAVAILABLE)
+    refusal = refuse_partition_state(state, partition)
+    if refusal is not None:
+        return refusal
     if len(state.jobs) >= limits.max_job_count:
         return Refusal(RefusalCode.TOO_MANY_JOBS)
     if spec.is_array and (
@@ -73,13 +78,18 @@ def _refuse(state: ClusterState, spec: JobSpec, partition: Partition, caller: Ca
         return Refusal(RefusalCode.INVALID_TIME_LIMIT)
     if not math.isfinite(spec.begin_time):
         return Refusal(RefusalCode.NOT_SUPPORTED)
-    if spec.priority is not None and not caller.is_operator:
-        return Refusal(RefusalCode.ACCESS)
     if spec.nice < 0 and not caller.is_operator:
         return Refusal(RefusalCode.ACCESS)
     if spec.request.exclusive_user not in (None, spec.user_id):
         return Refusal(RefusalCode.ACCESS)
     return refuse_bid(state, spec.bid, partition.name) or check_request(state, spec.request, partition)
+
+
+def refuse_partition_state(state: ClusterState, partition: Partition) -> Refusal | None:
+    """Does it take new jobs?"""
+    if state.partition_state(partition.name) in (PartitionState.DRAIN, PartitionState.INACTIVE):
+        return Refusal(RefusalCode.PARTITION_UNAVAILABLE)
+    return None
 
 
 def refuse_bid(state: ClusterState, bid: float, partition: str) -> Refusal | None:
@@ -183,10 +193,9 @@ def with_defaults(state: ClusterState, spec: JobSpec, partition: Partition) -> J
     if per_cpu and not asked and spec.memory_per_node_mib is None:
         request = replace(request, memory_per_cpu_mib=per_cpu)
     if request.switches:
-        longest_s = state.configuration.scheduler.max_switch_wait_s
-        wait_s = min(request.switches_wait_s or longest_s, longest_s)
+        wait_s = longest_switch_wait_s(state, request.switches_wait_s)
         request = replace(request, switches_wait_s=wait_s)
-    request = _spread_over_gpus(state, spec, request, partition)
+    request = spread_over_gpus(state, spec, request, partition)
     if (partition.placement or state.configuration.scheduler.placement) == "affinity":
         request = replace(request, affinity=f"{spec.user_name}/{spec.name}")
     requeue = spec.requeue if spec.requeue is not None else state.configuration.jobs.requeue
@@ -195,7 +204,13 @@ def with_defaults(state: ClusterState, spec: JobSpec, partition: Partition) -> J
     return replace(spec, partition=partition.name, request=request, requeue=requeue)
 
 
-def _spread_over_gpus(
+def longest_switch_wait_s(state: ClusterState, wanted_s: float) -> float:
+    """How long a job waits for few switches; 0: it did not say."""
+    longest_s = state.configuration.scheduler.max_switch_wait_s
+    return min(wanted_s or longest_s, longest_s)
+
+
+def spread_over_gpus(
     state: ClusterState, spec: JobSpec, request: ResourceRequest, partition: Partition
 ) -> ResourceRequest:
     """``--gpus=16`` alone, where a node has 8: two nodes with a task each."""
@@ -214,7 +229,7 @@ def record_of(state: ClusterState, spec: JobSpec, partition: Partition, now: flo
     limit = spec.time_limit_s
     if limit is None:
         limit = partition.default_time_s if partition.default_time_s is not None else partition.max_time_s
-        longest = longest_s(state.accounts, spec)
+        longest = longest_s(state.accounts, spec, partition)
         limit = limit if longest is None else min(limit or longest, longest)
     job_id = state.next_job_id
     # A job that nobody knows yet counts as satisfied, even if it is to be this one.

@@ -207,4 +207,12 @@ def partition_view(state: ClusterState, partition: Partition) -> PartitionView:
         gpus_by_type=dict(by_type),
         preempt_mode=mode_in(state, partition.name),
         preempt_grace_s=grace_in_s(state, partition.name),
+        allow_accounts=partition.allow_accounts,
+        deny_accounts=partition.deny_accounts,
+        allow_qos=partition.allow_qos,
+        deny_qos=partition.deny_qos,
+        allow_groups=partition.allow_groups,
+        qos=partition.qos,
+        min_priority=partition.min_priority,
+        max_priority=partition.max_priority,
     )

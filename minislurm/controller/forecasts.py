@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from minislurm.cluster.snapshot import snapshot
 from minislurm.controller.engine import Engine
+from minislurm.controller.give_way import give_way
 from minislurm.domain.ids import JobId
 from minislurm.domain.job import Job
 from minislurm.domain.views import Explanation
@@ -99,16 +100,4 @@ class Forecasts:
         return done is not None
 
     async def _give_way(self, working: Generator[None, None, object], end: float) -> StopIteration | None:
-        """None: its time is over before it is through."""
-        yield_after_s = self._engine.configuration.scheduler.yield_after_s
-        started = time.perf_counter()
-        while True:
-            try:
-                next(working)
-            except StopIteration as stop:
-                return stop
-            if time.perf_counter() - started > yield_after_s:
-                if time.monotonic() > end:
-                    return None
-                await asyncio.sleep(0)
-                started = time.perf_counter()
+        return await give_way(working, self._engine.configuration.scheduler.yield_after_s, end)

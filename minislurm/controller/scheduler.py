@@ -14,6 +14,7 @@ from minislurm.cluster.messages import PlacementProposed, PreemptionProposed
 from minislurm.cluster.runs import array_slots
 from minislurm.cluster.snapshot import snapshot
 from minislurm.controller.engine import Engine
+from minislurm.controller.give_way import give_way
 from minislurm.domain.job import Job
 from minislurm.scheduling.model import TASK_LIMIT, Placement, Plan, Snapshot, Standing, Wait
 
@@ -142,18 +143,12 @@ class Scheduler:
 
         if self._workspace is None:
             self._workspace = Workspace()
-        generator = steps(taken, self._workspace)
-        started = time.perf_counter()
         try:
-            while True:
-                next(generator)
-                if time.perf_counter() - started > yield_after_s:
-                    await asyncio.sleep(0)
-                    started = time.perf_counter()
-        except StopIteration as stop:
-            plan: Plan = stop.value
-            return plan
+            done = await give_way(steps(taken, self._workspace), yield_after_s)
         except BaseException:
             # A pass that was cut off leaves its arrays in an unknown state.
             self._workspace = None
             raise
+        assert done is not None, "nothing ends a pass before it is through"
+        plan: Plan = done.value
+        return plan

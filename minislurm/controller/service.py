@@ -36,6 +36,7 @@ from minislurm.controller.configuration_answer import configuration_values
 from minislurm.controller.engine import Engine
 from minislurm.controller.estimate import test_submission
 from minislurm.controller.forecasts import Forecasts
+from minislurm.controller.groups import GroupLookup
 from minislurm.controller.scheduler import Scheduler
 from minislurm.controller.submissions import prepare_submission
 from minislurm.controller.watchers import Watchers
@@ -80,6 +81,7 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
         self._own_user_id = os.getuid()
         self._host = socket.gethostname().split(".")[0]
         self._forecasts = Forecasts(engine)
+        self._groups = GroupLookup(engine.configuration, self._own_user_id)
 
     def _person(self, context: grpc.aio.ServicerContext[Any, Any]) -> auth.Caller:
         token = status.bearer_token(context.invocation_metadata())
@@ -119,6 +121,7 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
         if not caller.is_operator:
             # The node gives the job these groups, as root: the credential names them, never the request.
             spec = replace(spec, group_id=person.group_id, user_name=person.user_name)
+        spec = replace(spec, groups=self._groups.of(spec.user_id, spec.user_name, spec.group_id))
         await self._engine.act(SubmitJob(spec, caller, request.request_id))
         job_id = self._engine.state.requests[request.request_id].job_id
         job = self._engine.state.jobs.get(job_id)
@@ -164,6 +167,7 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
     @_answers_errors
     async def TestOnly(self, request: Any, context: Any) -> Any:
         spec = codec.from_proto(JobSpec, request.submission.spec)
+        spec = replace(spec, groups=self._groups.of(spec.user_id, spec.user_name, spec.group_id))
         caller = self._caller(context)
         return codec.to_proto(
             await test_submission(self._engine.state, self._forecasts, spec, caller, time.time())
@@ -348,6 +352,7 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
             version=accounts.version,
             records=codec.to_proto(accounts.tree.records()),
             cluster=self._engine.configuration.cluster.name,
+            credits=accounts.budgets.credits(accounts.tree, time.time()),
         )
 
     @_answers_errors

@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterator
 
 from minislurm.domain import tres
-from minislurm.domain.accounts import QOS_FLAGS, ROOT, Account, AccountTree, Association
+from minislurm.domain.accounts import (
+    QOS_FLAGS,
+    ROOT,
+    Account,
+    AccountTree,
+    Association,
+    AssociationLimits,
+    Qos,
+)
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*\Z")
 _MOST = 2**53
@@ -83,8 +91,18 @@ def _amounts(tree: AccountTree) -> Iterator[str]:
         where = f"user {item.user} in {item.account}"
         yield from _table(where, item.limits.group_tres, item.limits.max_tres_per_job)
         yield from _weight(where, item.weight)
+    for where, ranged in _with_ranges(tree):
+        lowest, highest = ranged.min_priority, ranged.max_priority
+        if lowest is not None and highest is not None and lowest > highest:
+            yield f"{where}: MinPriority {lowest} is above MaxPriority {highest}"
     for qos in tree.qos.values():
         yield from _table(f"QOS {qos.name}", qos.group_tres, qos.max_tres_per_user, qos.max_tres_per_job)
+
+
+def _with_ranges(tree: AccountTree) -> Iterator[tuple[str, AssociationLimits | Qos]]:
+    yield from ((account.name, account.limits) for account in tree.accounts.values())
+    yield from ((f"user {item.user} in {item.account}", item.limits) for item in tree.associations.values())
+    yield from ((f"QOS {qos.name}", qos) for qos in tree.qos.values())
 
 
 def _table(where: str, *tables: dict[str, int]) -> Iterator[str]:

@@ -25,7 +25,7 @@ from minislurm.domain.tres import Tres
 ROOT = "root"
 NORMAL = "normal"
 #: What this version knows of Slurm's flags of a QOS.
-QOS_FLAGS = ("DenyOnLimit",)
+QOS_FLAGS = ("DenyOnLimit", "OverPartQOS")
 K = TypeVar("K")
 T = TypeVar("T")
 
@@ -43,6 +43,9 @@ class AssociationLimits(Struct, frozen=True):
     #: Of each job: MaxTRES, MaxWall.
     max_tres_per_job: dict[str, int] = field(default_factory=dict)
     max_wall_s: float | None = None
+    #: In which range priorities are kept, and users may choose one (MinPriority, MaxPriority: ours).
+    min_priority: int | None = None
+    max_priority: int | None = None
 
 
 class Account(Struct, frozen=True):
@@ -92,6 +95,7 @@ class Qos(Struct, frozen=True):
     description: str = ""
     priority: int = 0
     #: DenyOnLimit: what is over a limit by itself is refused at submission instead of waiting.
+    #: OverPartQOS: its limits come before those of the partition's QOS.
     flags: tuple[str, ...] = ()
     group_tres: dict[str, int] = field(default_factory=dict)
     group_jobs: int | None = None
@@ -101,10 +105,23 @@ class Qos(Struct, frozen=True):
     max_submit_jobs_per_user: int | None = None
     max_tres_per_job: dict[str, int] = field(default_factory=dict)
     max_wall_s: float | None = None
+    min_priority: int | None = None
+    max_priority: int | None = None
 
     @property
     def denies(self) -> bool:
         return "DenyOnLimit" in self.flags
+
+    def beyond(self, other: Qos) -> Qos:
+        """What it limits where the other one says nothing."""
+        changes: dict[str, object] = {}
+        for name in self.__struct_fields__:
+            mine, taken = getattr(self, name), getattr(other, name)
+            if isinstance(mine, dict):
+                changes[name] = {key: most for key, most in mine.items() if key not in taken}
+            elif taken is not None and name.startswith(("group_", "max_", "min_")):
+                changes[name] = None
+        return replace(self, **changes)
 
 
 class AssociationKey(Struct, frozen=True):
@@ -216,6 +233,15 @@ class AccountTree:
             if self.accounts[name].budget is not None:
                 return name
         return ""
+
+    def qos_in_force(self, qos: str, partition_qos: str = "") -> tuple[Qos, ...]:
+        """The QOS whose limits hold for a job, with only those that do: of each limit, that of the
+        partition's QOS comes first, unless the job's own has the flag OverPartQOS."""
+        own, over = self.qos.get(qos), self.qos.get(partition_qos)
+        if own is None or over is None or own is over:
+            return tuple(item for item in (over or own,) if item is not None)
+        first, second = (own, over) if "OverPartQOS" in own.flags else (over, own)
+        return first, second.beyond(first)
 
     def association(self, account: str, user: str) -> Association | None:
         return self.associations.get(AssociationKey(account, user))

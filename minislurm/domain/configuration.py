@@ -199,6 +199,17 @@ class Partition(Struct, frozen=True):
     preempt_mode: str = ""
     preempt_grace_s: float | None = None
     preempt_exempt_s: float | None = None
+    #: Whose jobs it takes (`partition_access.py`); (): everybody's. With `allow_…`, `deny_…` says nothing.
+    allow_accounts: tuple[str, ...] = ()
+    deny_accounts: tuple[str, ...] = ()
+    allow_qos: tuple[str, ...] = ()
+    deny_qos: tuple[str, ...] = ()
+    allow_groups: tuple[str, ...] = ()
+    #: The limits of this QOS hold for all its jobs, before those of the jobs' own; "": none.
+    qos: str = ""
+    #: The range in which its jobs' priorities are kept, and in which users may choose one.
+    min_priority: int | None = None
+    max_priority: int | None = None
 
 
 class DomainSpec(Struct, frozen=True):

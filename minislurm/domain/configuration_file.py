@@ -27,13 +27,12 @@ from minislurm.domain.configuration_values import (
     field_names,
     hints,
     names,
-    plain,
     to_toml_value,
 )
 from minislurm.domain.errors import ConfigurationError
 from minislurm.domain.ids import NodeName
 from minislurm.domain.node import NodeSpec
-from minislurm.domain.record import is_record
+from minislurm.domain.record import is_record, plain
 
 __all__ = ["DEFAULT_PATH", "effective", "find", "from_json", "known_keys", "load", "to_json", "to_toml"]
 
@@ -50,6 +49,9 @@ TABLES: dict[str, type] = {
 #: Fields that no key sets directly, and keys that are no field.
 _HIDDEN = {"gpus_declared"}
 _ALIASES: dict[str, dict[str, str]] = {"nodes": {"gres": "gpus"}, "topology": {"children": "nodes"}}
+
+
+_ACCESS = ("allow_accounts", "allow_qos", "allow_groups")
 
 
 class _Setting(Struct, frozen=True):
@@ -320,7 +322,13 @@ class _Reader:
         return tuple(specs)
 
     def _partition(self, table: _Table, every: tuple[NodeName, ...]) -> Partition:
-        return Partition(**{"name": "", **self._fields("partitions", Partition, _all(table, every))})
+        values = self._fields("partitions", Partition, _all(table, every))
+        for key in _ACCESS:
+            if values.get(key) == ("ALL",):  # Slurm's word for no list
+                values[key] = ()
+        if "qos" in values:
+            values["qos"] = values["qos"].lower()  # as it is known
+        return Partition(**{"name": "", **values})
 
     def _topology(self, tables: Iterable[_Table], every: tuple[NodeName, ...]) -> tuple[DomainSpec, ...]:
         """The domains, each `children` list turned into the parents of those it names."""

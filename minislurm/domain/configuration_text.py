@@ -15,14 +15,12 @@ from minislurm.domain.configuration import Configuration, DomainSpec, License, P
 from minislurm.domain.configuration_values import (
     field_names,
     hints,
-    plain,
     quote,
     to_text,
     to_toml_value,
-    without_none,
 )
 from minislurm.domain.node import NodeSpec
-from minislurm.domain.record import is_record
+from minislurm.domain.record import is_record, plain, without_none
 
 #: Fields that are shown in another way, or are no setting.
 _UNSHOWN = {"name", "gpus_declared", "path"}
@@ -142,7 +140,7 @@ def _encode(value: Any) -> Any:
 
 
 def _decode(hint: Any, data: Any) -> Any:
-    kind, _ = without_none(hint)
+    kind = plain(without_none(hint)[0])
     if data is None:
         return None
     if is_record(kind):

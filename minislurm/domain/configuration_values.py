@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import types
 import typing
 from collections.abc import Sequence
 from enum import Enum
@@ -19,6 +18,7 @@ from typing import Any
 from msgspec import structs
 
 from minislurm.domain import hostlist, times
+from minislurm.domain.record import plain, without_none
 from minislurm.domain.resources import GpuGroup
 
 #: Keys that take one of a few words.
@@ -114,25 +114,13 @@ def _default(owner: type, key: str) -> object:
     return next(field.default for field in structs.fields(owner) if field.name == key)
 
 
-def without_none(hint: Any) -> tuple[Any, bool]:
-    """The type itself, and whether None is allowed besides."""
-    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
-        kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
-        return plain(kinds[0]), True
-    return plain(hint), False
-
-
-def plain(hint: Any) -> Any:
-    """What a NewType stands for."""
-    return getattr(hint, "__supertype__", hint)
-
-
 # --- from TOML -------------------------------------------------------------------------------------------
 
 
 def convert(owner: type, key: str, value: object) -> object:
     """`value` as the field `key` of `owner` wants it. Raises ValueError("must be …")."""
-    kind, optional = without_none(hints(owner)[key])
+    hint, optional = without_none(hints(owner)[key])
+    kind = plain(hint)
     if optional and key.startswith("max_") and isinstance(value, str) and value.upper() == "UNLIMITED":
         return None
     if kind is bool:

@@ -64,6 +64,7 @@ class RefusalCode(Enum):
     SCRIPT_TOO_LARGE = "Batch script is too large"
     INVALID_ACCOUNT = "Invalid account or account/partition combination specified"
     INVALID_QOS = "Invalid qos specification"
+    PARTITION_GROUPS = "User's group not permitted to use this partition"
     ACCOUNTING_POLICY = (
         "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
     )

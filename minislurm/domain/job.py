@@ -127,6 +127,8 @@ class JobSpec(Struct, frozen=True):
     max_wait_s: float = 0.0
     #: Offered for a GPU-hour (a CPU-hour, of a job without GPUs) where the partition's order is ``auction``.
     bid: float = 0.0
+    #: Of the groups that partitions ask for (AllowGroups), those of the user, as of the submission.
+    groups: tuple[str, ...] = ()
 
     @property
     def is_array(self) -> bool:
@@ -261,8 +263,13 @@ class Job(Struct):
 
     @property
     def request(self) -> ResourceRequest:
-        request = self.changed_request if self.changed_request is not None else self.spec.request
+        request = self.asked_request
         return replace(request, switches=0, switches_wait_s=0.0) if self.switches_waived else request
+
+    @property
+    def asked_request(self) -> ResourceRequest:
+        """With what it has given up waiting for."""
+        return self.changed_request if self.changed_request is not None else self.spec.request
 
     @property
     def is_array_rest(self) -> bool:

@@ -33,11 +33,6 @@ def parse_target(text: str, *, batch_step: bool = False) -> JobTarget:
     return JobTarget(JobId(int(match[1])), tasks, step)
 
 
-def parse_targets(text: str, *, batch_step: bool = False) -> tuple[JobTarget, ...]:
-    """A list with commas; those inside brackets belong to the task ids. Raises ValueError."""
-    return tuple(parse_target(item, batch_step=batch_step) for item in split_targets(text))
-
-
 def split_targets(text: str) -> list[str]:
     """``1,2_[3,4]`` as ["1", "2_[3,4]"]."""
     return [item for item in re.split(r",(?![^\[]*\])", text) if item]

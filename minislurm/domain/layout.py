@@ -18,22 +18,11 @@ def shorten(counts: Iterable[int]) -> str:
     return ",".join(f"{count}(x{times})" if times > 1 else str(count) for count, times in groups)
 
 
-def lengthen(text: str) -> list[int]:
-    """The list that `shorten` made; raises ValueError on anything else."""
-    counts: list[int] = []
-    for part in text.split(","):
-        count, _, times = part.partition("(x")
-        if "(" in part and not times.endswith(")"):
-            raise ValueError(f"not a list of counts: {text!r}")
-        counts.extend([int(count)] * (int(times[:-1]) if times else 1))
-    return counts
-
-
 def task_layout(tasks: int, capacities: Sequence[int]) -> tuple[int, ...]:
     """How many of `tasks` each node gets: as evenly as `capacities` (tasks it can hold) allow.
 
     The first nodes get more where it does not come out even. This is Slurm's block distribution: neighbouring
-    ranks share a node (`ranks_of`). Raises ValueError where the nodes cannot hold so many.
+    ranks share a node. Raises ValueError where the nodes cannot hold so many.
     """
     if tasks > sum(capacities):
         raise ValueError(f"{tasks} tasks on nodes that can hold {sum(capacities)}")
@@ -47,13 +36,3 @@ def task_layout(tasks: int, capacities: Sequence[int]) -> tuple[int, ...]:
             counts[i] += taken
             left -= taken
     return tuple(counts)
-
-
-def ranks_of(counts: Sequence[int]) -> list[range]:
-    """The global ranks of each node's tasks."""
-    ranks: list[range] = []
-    first = 0
-    for count in counts:
-        ranks.append(range(first, first + count))
-        first += count
-    return ranks

@@ -130,6 +130,10 @@ class Reason(Enum):
     QOS_MAX_JOBS_PER_USER = "QOSMaxJobsPerUserLimit"
     QOS_MAX_SUBMIT_JOBS_PER_USER = "QOSMaxSubmitJobPerUserLimit"
     QOS_MAX_WALL = "QOSMaxWallDurationPerJobLimit"
+    # The partition does not take the job's account or QOS; or has itself a QOS that is not there.
+    ACCOUNT_NOT_ALLOWED = "AccountNotAllowed"
+    QOS_NOT_ALLOWED = "QOSNotAllowed"
+    INVALID_QOS = "InvalidQOS"
 
 
 class NodeState(Enum):

@@ -7,10 +7,10 @@ from msgspec import Struct, field
 from minislurm.domain.accounts import AccountTree
 from minislurm.domain.errors import Refusal
 from minislurm.domain.ids import JobId, NodeName, StepId
-from minislurm.domain.job import Dependency, Job, JobSpec, Step
+from minislurm.domain.job import Dependency, Job, JobSpec
 from minislurm.domain.node import Node
 from minislurm.domain.reservation import Reservation
-from minislurm.domain.resources import NodeAllocation
+from minislurm.domain.resources import GpuGroup, NodeAllocation
 
 
 class JobView(Struct, frozen=True):
@@ -33,16 +33,6 @@ class JobView(Struct, frozen=True):
     node_reason: str = ""
     #: From then on its run may have to give way; 0: it need not.
     preemptable_time: float = 0.0
-
-
-class StepView(Struct, frozen=True):
-    job_id: JobId
-    array_job_id: JobId
-    array_task_id: int | None
-    partition: str
-    user_id: int
-    user_name: str
-    step: Step
 
 
 class NodeView(Struct, frozen=True):
@@ -76,6 +66,14 @@ class PartitionView(Struct, frozen=True):
     #: Of its jobs as victims: "off", "requeue" or "cancel", and between SIGTERM and SIGKILL.
     preempt_mode: str = "off"
     preempt_grace_s: float = 0.0
+    allow_accounts: tuple[str, ...] = ()
+    deny_accounts: tuple[str, ...] = ()
+    allow_qos: tuple[str, ...] = ()
+    deny_qos: tuple[str, ...] = ()
+    allow_groups: tuple[str, ...] = ()
+    qos: str = ""
+    min_priority: int | None = None
+    max_priority: int | None = None
 
 
 class JobQuery(Struct, frozen=True):
@@ -190,6 +188,22 @@ class JobChanges(Struct, frozen=True):
     deadline: float | None = None
     site_factor: int | None = None
     bid: float | None = None
+    account: str | None = None
+    qos: str | None = None
+    #: GPUs in one of these forms take the place of whatever the job asked for; a count of 0: none.
+    gpus_per_node: GpuGroup | None = None
+    gpus_total: GpuGroup | None = None
+    gpus_per_task: GpuGroup | None = None
+    #: 0: on as many leaf domains as it takes.
+    switches: int | None = None
+    #: 0: as long as the cluster allows.
+    switches_wait_s: float | None = None
+    #: "": none.
+    topology_level: str | None = None
+    topology_required: bool | None = None
+    #: 0: none.
+    segment: int | None = None
+    cpus_per_node_min: int | None = None
 
 
 class ListChange(Struct, frozen=True):
@@ -252,6 +266,8 @@ class AccountsView(Struct, frozen=True):
     tree: AccountTree
     version: int
     cluster: str = ""
+    #: Left of the budget, by account, of those that have one.
+    credits: dict[str, float] = field(default_factory=dict)
 
 
 class ConfigurationView(Struct, frozen=True):

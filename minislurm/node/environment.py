@@ -177,6 +177,8 @@ def job_environment(prepare: Prepare, place: Place) -> dict[str, str]:
     if place.configuration_path:
         environment["MINISLURM_CONF"] = place.configuration_path
     environment |= _as_given(spec, len(job.allocation))
+    if job.request.reservation:
+        environment["SLURM_JOB_RESERVATION"] = job.request.reservation
     environment |= _gpus(allocation) | _share(allocation, spec)
     environment |= _array(job, prepare.array)
     environment |= _times(job)
@@ -212,7 +214,6 @@ def _as_given(spec: JobSpec, node_count: int) -> dict[str, str]:
         "SLURM_JOB_ACCOUNT": spec.account or None,
         "SLURM_JOB_QOS": spec.qos or None,
         "SLURM_JOB_CONSTRAINTS": spec.constraint or None,
-        "SLURM_JOB_RESERVATION": spec.request.reservation or None,
     }
     return {name: str(value) for name, value in values.items() if value is not None}
 

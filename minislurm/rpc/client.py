@@ -255,7 +255,7 @@ class ControllerClient:
     def show_accounts(self) -> AccountsView:
         reply = self._call(self._stub.ShowAccounts, controller_pb2.AccountsRequest())
         records = codec.from_proto(AccountChanges, reply.records)
-        return AccountsView(AccountTree().changed(records), reply.version, reply.cluster)
+        return AccountsView(AccountTree().changed(records), reply.version, reply.cluster, dict(reply.credits))
 
     def change_accounts(self, changes: AccountChanges, version: int) -> None:
         """`version`: of the tree that the changes were made from; refused if it has changed since."""

@@ -12,11 +12,10 @@ reads as the type's zero, whatever the record's default.
 from __future__ import annotations
 
 import operator
-import types
 import typing
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, TypeVar, Union
+from typing import Any, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
@@ -25,7 +24,7 @@ from msgspec.structs import fields
 
 from minislurm.domain.ids import Bitmap
 from minislurm.domain.job import JobSpec
-from minislurm.domain.record import is_record
+from minislurm.domain.record import is_record, without_none
 from minislurm.rpc.gen import common_pb2, controller_pb2, journal_pb2, node_pb2
 
 T = TypeVar("T")
@@ -136,7 +135,7 @@ def _make_plan(cls: type) -> _ClassPlan:
         wire = descriptor.fields_by_name.get(own.name)
         if wire is None:
             raise TypeError(f"message {cls.__name__} lacks the field {own.name}")
-        hint, optional = _without_none(hints[own.name])
+        hint, optional = without_none(hints[own.name])
         kind = _kind_of(hint, wire)
         plan.writers.append(kind.writer(own.name))
         plan.rules.append(_rule(optional, wire))
@@ -151,14 +150,6 @@ def _make_plan(cls: type) -> _ClassPlan:
         elif own.default is NODEFAULT or own.default != kind.zero:
             plan.absent[own.name] = kind.zero
     return plan
-
-
-def _without_none(hint: Any) -> tuple[Any, bool]:
-    if typing.get_origin(hint) in (Union, types.UnionType):
-        members = [m for m in typing.get_args(hint) if m is not type(None)]
-        assert len(members) == 1, f"only X | None can be converted, not {hint}"
-        return members[0], True
-    return hint, False
 
 
 def _getter(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:

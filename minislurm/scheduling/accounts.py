@@ -11,11 +11,22 @@ from minislurm.domain.accounts import AccountTree
 from minislurm.domain.configuration import Partition, SchedulerSection
 from minislurm.domain.tres import Tres
 from minislurm.scheduling.fair_share import FairKey, FairOrder, History
-from minislurm.scheduling.limits import Ledger, Limits, RuleBook, tres_of_shares
+from minislurm.scheduling.limits import (
+    Ledger,
+    Limits,
+    PriorityRange,
+    RuleBook,
+    access_hit,
+    charged_of,
+    priority_range,
+    tres_of_shares,
+)
 from minislurm.scheduling.model import RequestClass, Wait
 
 if TYPE_CHECKING:
     from minislurm.scheduling.nodes import Share
+
+_ANY_PRIORITY = PriorityRange()
 
 
 class AccountsSnapshot(Struct, frozen=True):
@@ -34,6 +45,8 @@ class AccountsSnapshot(Struct, frozen=True):
     enforces_limits: bool = True
     #: Credits left by account, of those that have a budget (`auction.py`).
     credits: Mapping[str, float] = field(default_factory=dict)
+    #: Partitions take only the accounts and QOS that they allow.
+    enforces_access: bool = True
 
 
 class AccountsPass:
@@ -64,7 +77,20 @@ class AccountsPass:
         self, jobs: RequestClass, shares: Sequence[Share] | None = None, rows: Mapping[str, int] | None = None
     ) -> Wait | None:
         """Why one more job of the class may not start (there, with `shares`); it holds nobody up."""
+        if shares is None and self._snapshot is not None and self._snapshot.enforces_access:
+            hit = access_hit(self._snapshot.tree, jobs.partition, jobs.account, jobs.qos)
+            if hit is not None:
+                return Wait(hit.reason, detail=hit.detail)
         return None if self._limits is None else self._limits.blocked(jobs, shares, rows)
+
+    def priority_range(self, jobs: RequestClass) -> PriorityRange | None:
+        """In which the multifactor priority of the class is kept; None: it is free."""
+        partition = jobs.partition
+        if self._limits is None and partition.min_priority is None and partition.max_priority is None:
+            return None
+        rules = self._limits.book.of(charged_of(jobs)) if self._limits is not None else None
+        found = priority_range(partition, rules)
+        return None if found == _ANY_PRIORITY else found
 
     def started(self, jobs: RequestClass, shares: Sequence[Share], rows: Mapping[str, int]) -> None:
         if self._limits is not None:

@@ -6,6 +6,7 @@ from math import inf
 
 from minislurm.domain.resources import NodeAllocation
 from minislurm.scheduling.model import (
+    Asked,
     Placement,
     Plan,
     Preemption,
@@ -34,7 +35,8 @@ class Draft:
     def start(self, turn: Turn, allocation: tuple[NodeAllocation, ...]) -> None:
         if turn.jobs.bid:
             self.bids.append((len(self._placements), turn.jobs))
-        self._placements.append(Placement(turn.job.job_id, turn.task_id, allocation))
+        asked = Asked(turn.jobs.request, turn.jobs.partition.name, turn.jobs.time_limit_s)
+        self._placements.append(Placement(turn.job.job_id, turn.task_id, allocation, asked=asked))
         turn.start()
 
     def limit(self, turn: Turn) -> None:

@@ -167,19 +167,3 @@ class FairOrder:
             return 0.0
         parts = [held.get(name, 0.0) / amount for name, amount in self._capacity.items()]
         return max(parts, default=0.0) / weight
-
-
-def entitlements(tree: AccountTree) -> dict[UserKey, float]:
-    """The part of the cluster that each user's weights amount to, down the tree; where all want more."""
-    result: dict[UserKey, float] = {}
-
-    def walk(account: str, part: float) -> None:
-        children, members = tree.children[account], tree.members.get(account, [])
-        total = sum(tree.accounts[child].weight for child in children) + sum(m.weight for m in members)
-        for child in children:
-            walk(child, part * tree.accounts[child].weight / total if total else 0.0)
-        for member in members:
-            result[account, member.user] = part * member.weight / total if total else 0.0
-
-    walk(ROOT, 1.0)
-    return result

@@ -32,19 +32,6 @@ class Constraint(Struct, frozen=True):
     #: All features that are mentioned.
     names: frozenset[str] = frozenset()
 
-    @property
-    def is_of_single_nodes(self) -> bool:
-        return not (self.alternatives or self.counts)
-
-    def is_met_by(self, nodes: list[Features]) -> bool:
-        """For a gang on exactly these nodes. Exponential in the number of counts: for checks."""
-        if not all(self.every(node) for node in nodes):
-            return False
-        if self.alternatives and not any(all(test(node) for node in nodes) for test in self.alternatives):
-            return False
-        wanted = [test for test, count in self.counts for _ in range(count)]
-        return _matched(wanted, nodes) == len(wanted)
-
 
 def matches(expression: str, features: Features) -> bool:
     """Could a node with these features be of use? Raises ValueError if the expression is malformed."""
@@ -203,19 +190,3 @@ def _either(left: Test, right: Test) -> Test:
 
 def _any_of(tests: tuple[Test, ...]) -> Test:
     return lambda features: any(test(features) for test in tests)
-
-
-def _matched(wanted: list[Test], nodes: list[Features]) -> int:
-    """Size of a greatest matching of wanted places to nodes (augmenting paths)."""
-    holder: dict[int, int] = {}
-
-    def place(want: int, tried: set[int]) -> bool:
-        for i, features in enumerate(nodes):
-            if i not in tried and wanted[want](features):
-                tried.add(i)
-                if i not in holder or place(holder[i], tried):
-                    holder[i] = want
-                    return True
-        return False
-
-    return sum(place(want, set()) for want in range(len(wanted)))

@@ -21,7 +21,7 @@ from minislurm.domain.reservation import LicenseCount
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.tres import Tres
 from minislurm.scheduling.backfill import end_of
-from minislurm.scheduling.limits import Charged
+from minislurm.scheduling.limits import Charged, charged_of
 from minislurm.scheduling.model import (
     NodeAvailability,
     Placement,
@@ -226,7 +226,7 @@ class Future:
             self._change_node(part, taken=True)
         self._use(request.licenses, -1)
         if self._ledger is not None:
-            who = Charged(jobs.account, jobs.user_name, jobs.qos)
+            who = charged_of(jobs)
             amounts = self._tres_of(placement.allocation)
             self._charges[run.job_id] = (who, amounts)
             self._ledger.charge(who, amounts)

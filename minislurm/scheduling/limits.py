@@ -21,6 +21,7 @@ from msgspec import Struct, field
 from minislurm.domain import tres
 from minislurm.domain.accounts import ROOT, AccountTree, AssociationLimits, Qos
 from minislurm.domain.configuration import Partition
+from minislurm.domain.partition_access import refused_account, refused_qos
 from minislurm.domain.resources import ResourceRequest
 from minislurm.domain.states import Reason
 from minislurm.domain.tres import CPU, GPU, MEMORY, NODE, Tres
@@ -37,6 +38,8 @@ class Charged(NamedTuple):
     account: str
     user: str
     qos: str
+    #: The QOS of the partition, whose limits come before those of the job's own; "": none.
+    partition_qos: str = ""
 
 
 class Holder(NamedTuple):
@@ -92,12 +95,10 @@ class Ledger:
         known = self._known.get(who)
         if known is None:
             accounts = (Holder("account", name) for name in self._tree.path(who.account))
-            known = self._known[who] = (
-                *accounts,
-                Holder("user", who.account, who.user),
-                Holder("qos", who.qos),
-                Holder("qos user", who.qos, who.user),
-            )
+            holders = [*accounts, Holder("user", who.account, who.user)]
+            for name in dict.fromkeys((who.qos, who.partition_qos or who.qos)):
+                holders += [Holder("qos", name), Holder("qos user", name, who.user)]
+            known = self._known[who] = tuple(holders)
         return known
 
 
@@ -106,6 +107,24 @@ class Hit(NamedTuple):
 
     reason: Reason
     detail: str
+
+
+def access_hit(tree: AccountTree, partition: Partition, account: str, qos: str) -> Hit | None:
+    """Why the partition does not take jobs of this account and QOS at all."""
+    if partition.allow_accounts or partition.deny_accounts:
+        why = refused_account(partition, account)
+        if why:
+            return Hit(Reason.ACCOUNT_NOT_ALLOWED, why)
+    if partition.allow_qos or partition.deny_qos:
+        why = refused_qos(partition, qos)
+        if why:
+            return Hit(Reason.QOS_NOT_ALLOWED, why)
+    if partition.qos and partition.qos not in tree.qos:
+        # Taken for one without limits, it would let everything through.
+        return Hit(
+            Reason.INVALID_QOS, f"partition {partition.name} has a QOS that is not there: {partition.qos}"
+        )
+    return None
 
 
 _KINDS = {CPU: 0, MEMORY: 1, NODE: 2, GPU: 3}
@@ -131,17 +150,23 @@ _Words = tuple[Reason, Reason, Reason, Reason]
 class Rules(Struct, frozen=True):
     """All that limits the jobs of one `Charged`, looked up once."""
 
-    qos: Qos | None
-    #: Of a job: TRES by the QOS, and those it says nothing of by the association.
-    job_by_qos: dict[str, int]
+    #: That of the partition and that of the job, each with the limits that hold.
+    qos: tuple[Qos, ...]
+    #: Of a job: TRES by the QOS (with its name), and those it says nothing of by the association.
+    job_by_qos: tuple[tuple[str, dict[str, int]], ...]
     job_by_association: dict[str, int]
     wall_s: float | None
+    #: Whose limit that is; "": the association's.
+    wall_qos: str
     #: Of the user in the account, where the QOS does not say.
     max_jobs: int | None
     #: The user in the account and the accounts up to root, as far as they have a group limit.
     groups: tuple[tuple[AssociationLimits, Holder, str], ...]
     #: Something on the way up is guaranteed or may be borrowed.
     borrows: bool
+    #: The range of priorities, by the QOS, else by the association; None: open.
+    min_priority: int | None = None
+    max_priority: int | None = None
 
 
 class RuleBook:
@@ -159,27 +184,58 @@ class RuleBook:
 
     def _make(self, who: Charged) -> Rules:
         tree, account, user = self.tree, who.account, who.user
-        qos = tree.qos.get(who.qos)
-        by_qos = {} if qos is None else qos.max_tres_per_job
+        qos = tree.qos_in_force(who.qos, who.partition_qos)
+        by_qos = {name for item in qos for name in item.max_tres_per_job}
         by_association = tree.max_tres_per_job(account, user)
         path = tree.path(account)
         groups = [(tree.accounts[name].limits, Holder("account", name), name) for name in path]
         association = tree.association(account, user)
         if association is not None:
             groups.insert(0, (association.limits, Holder("user", account, user), f"{user} in {account}"))
-        wall_s = tree.user_limit(account, user, lambda limits: limits.max_wall_s)
+        wall_s, wall_qos = tree.user_limit(account, user, lambda limits: limits.max_wall_s), ""
         max_jobs = tree.user_limit(account, user, lambda limits: limits.max_jobs)
-        if qos is not None and qos.max_jobs_per_user is not None:
-            max_jobs = None
+        lowest = tree.user_limit(account, user, lambda limits: limits.min_priority)
+        highest = tree.user_limit(account, user, lambda limits: limits.max_priority)
+        for item in qos:
+            lowest = lowest if item.min_priority is None else item.min_priority
+            highest = highest if item.max_priority is None else item.max_priority
+            if item.max_wall_s is not None:
+                wall_s, wall_qos = item.max_wall_s, item.name
+            if item.max_jobs_per_user is not None:
+                max_jobs = None
         return Rules(
             qos=qos,
-            job_by_qos=by_qos,
+            job_by_qos=tuple((item.name, item.max_tres_per_job) for item in qos if item.max_tres_per_job),
             job_by_association={k: v for k, v in by_association.items() if k not in by_qos},
-            wall_s=wall_s if qos is None or qos.max_wall_s is None else qos.max_wall_s,
+            wall_s=wall_s,
+            wall_qos=wall_qos,
             max_jobs=max_jobs,
             groups=tuple(item for item in groups if item[0].group_tres or item[0].group_jobs is not None),
             borrows=tree.lends_less or any(tree.accounts[name].borrow_limit for name in path),
+            min_priority=lowest,
+            max_priority=highest,
         )
+
+
+class PriorityRange(NamedTuple):
+    """In which priorities are kept; None: open. Where the two contradict each other, the highest counts."""
+
+    lowest: int | None = None
+    highest: int | None = None
+
+    def holds(self, priority: int) -> bool:
+        return (self.lowest or 0) <= priority and (self.highest is None or priority <= self.highest)
+
+
+def priority_range(partition: Partition, rules: Rules | None) -> PriorityRange:
+    """Of the jobs that the rules are for: the partition's, made narrower by what they say."""
+    lowest, highest = partition.min_priority, partition.max_priority
+    if rules is not None:
+        if rules.min_priority is not None:
+            lowest = max(lowest or 0, rules.min_priority)
+        if rules.max_priority is not None:
+            highest = rules.max_priority if highest is None else min(highest, rules.max_priority)
+    return PriorityRange(lowest, highest)
 
 
 class Limits:
@@ -203,11 +259,11 @@ class Limits:
         asked = (
             least_tres(jobs.request, jobs.partition) if shares is None else tres_of_shares(shares, rows or {})
         )
-        hit = self.hit(_charged(jobs), asked, jobs.time_limit_s)
+        hit = self.hit(charged_of(jobs), asked, jobs.time_limit_s)
         return None if hit is None else Wait(hit.reason, detail=hit.detail)
 
     def started(self, jobs: RequestClass, shares: Sequence[Share], rows: Mapping[str, int]) -> None:
-        self.charge(_charged(jobs), tres_of_shares(shares, rows))
+        self.charge(charged_of(jobs), tres_of_shares(shares, rows))
 
     def charge(self, who: Charged, amounts: Tres, sign: int = 1) -> None:
         self.ledger.charge(who, amounts, sign)
@@ -220,18 +276,17 @@ class Limits:
     def hit(self, who: Charged, asked: Tres, time_limit_s: float) -> Hit | None:
         """The first limit that one more job with `asked` would break."""
         rules = self.book.of(who)
-        return (
-            _job_hit(rules, who, asked, time_limit_s)
-            or (self._qos_hit(rules.qos, who, asked) if rules.qos is not None else None)
-            or self._account_hit(rules, who, asked)
-        )
+        hit = _job_hit(rules, who, asked, time_limit_s)
+        for qos in rules.qos:
+            hit = hit or self._qos_hit(qos, who, asked)
+        return hit or self._account_hit(rules, who, asked)
 
     def _qos_hit(self, qos: Qos, who: Charged, asked: Tres) -> Hit | None:
-        mine = self.ledger.of("qos user", who.qos, who.user)
+        mine = self.ledger.of("qos user", qos.name, who.user)
         if qos.max_jobs_per_user is not None and mine.jobs >= qos.max_jobs_per_user:
             detail = f"QOS {qos.name}: {mine.jobs} jobs of {who.user} run, at most {qos.max_jobs_per_user}"
             return Hit(Reason.QOS_MAX_JOBS_PER_USER, detail)
-        all_ = self.ledger.of("qos", who.qos)
+        all_ = self.ledger.of("qos", qos.name)
         if qos.group_jobs is not None and all_.jobs >= qos.group_jobs:
             detail = f"QOS {qos.name}: {all_.jobs} jobs run, at most {qos.group_jobs}"
             return Hit(Reason.QOS_GRP_JOBS, detail)
@@ -317,16 +372,17 @@ class Limits:
 
 def _job_hit(rules: Rules, who: Charged, asked: Tres, time_limit_s: float) -> Hit | None:
     """Limits on the job by itself: it waits until they are changed, whatever else runs."""
-    name = _first_over(asked, rules.job_by_qos)
-    if name is not None:
-        return _hit(_QOS_JOB, name, f"QOS {who.qos}", rules.job_by_qos[name], 0, asked)
+    for qos, most in rules.job_by_qos:
+        name = _first_over(asked, most)
+        if name is not None:
+            return _hit(_QOS_JOB, name, f"QOS {qos}", most[name], 0, asked)
     name = _first_over(asked, rules.job_by_association)
     if name is not None:
         return _hit(_ASSOC_JOB, name, who.account, rules.job_by_association[name], 0, asked)
     if rules.wall_s is None or 0 < time_limit_s <= rules.wall_s:
         return None
-    if rules.qos is not None and rules.qos.max_wall_s is not None:
-        return Hit(Reason.QOS_MAX_WALL, f"QOS {who.qos}: at most {rules.wall_s:g} s a job")
+    if rules.wall_qos:
+        return Hit(Reason.QOS_MAX_WALL, f"QOS {rules.wall_qos}: at most {rules.wall_s:g} s a job")
     return Hit(Reason.ASSOC_MAX_WALL, f"{who.account}: at most {rules.wall_s:g} s a job")
 
 
@@ -359,8 +415,8 @@ def tres_of_shares(shares: Sequence[Share], rows: Mapping[str, int]) -> dict[str
     return result
 
 
-def _charged(jobs: RequestClass) -> Charged:
-    return Charged(jobs.account, jobs.user_name, jobs.qos)
+def charged_of(jobs: RequestClass) -> Charged:
+    return Charged(jobs.account, jobs.user_name, jobs.qos, jobs.partition.qos)
 
 
 def _first_over(asked: Tres, most: Tres, used: Tres | None = None) -> str | None:

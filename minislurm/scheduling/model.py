@@ -168,6 +168,14 @@ class Snapshot(Struct, frozen=True):
     max_victims: int = 0
 
 
+class Asked(NamedTuple):
+    """What a job asked for when the pass looked at it: it may have been changed since."""
+
+    request: ResourceRequest
+    partition: str
+    time_limit_s: float
+
+
 class Placement(Struct, frozen=True):
     """Start this job (or this task of an array) here. The first node is the batch host."""
 
@@ -176,6 +184,8 @@ class Placement(Struct, frozen=True):
     allocation: tuple[NodeAllocation, ...]
     #: What it pays for a GPU- or CPU-hour (``auction``).
     price: float = 0.0
+    #: For what it was made; None: not said.
+    asked: Asked | None = None
 
 
 class Preemption(Struct, frozen=True):
@@ -219,6 +229,8 @@ class PriorityLine(NamedTuple):
     age: AgeRule
     base: float
     fixed: int | None = None
+    #: In which it is kept, unless it is fixed: (lowest, highest).
+    range: tuple[int | None, int | None] | None = None
 
     def at(self, eligible_time: float) -> int:
         """The priority as shown, at least 1."""
@@ -226,13 +238,21 @@ class PriorityLine(NamedTuple):
 
     def unbounded_at(self, eligible_time: float) -> int:
         """Before it is raised to at least 1, so that nice keeps its order below that."""
-        age, base, fixed = self
+        age, base, fixed, range_ = self
         if fixed is not None:
             return fixed
         waited_s = age.now - eligible_time
         if waited_s <= 0 or not age.rate:
-            return 1 + int(base)
-        return 1 + int(base + (waited_s if waited_s < age.max_age_s else age.max_age_s) * age.rate)
+            priority = 1 + int(base)
+        else:
+            priority = 1 + int(base + (waited_s if waited_s < age.max_age_s else age.max_age_s) * age.rate)
+        return priority if range_ is None else _kept_in(range_, priority)
+
+
+def _kept_in(range_: tuple[int | None, int | None], priority: int) -> int:
+    lowest, highest = range_
+    raised = priority if lowest is None else max(priority, lowest)
+    return raised if highest is None else min(raised, highest)
 
 
 class Standing(NamedTuple):

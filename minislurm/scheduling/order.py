@@ -63,7 +63,7 @@ class Ranking:
                 candidate.base = self._without_age(jobs)
             candidate.ranking = signature
         base = candidate.base + self._accounts.priority(jobs)
-        return PriorityLine(self._age, base, jobs.fixed_priority)
+        return PriorityLine(self._age, base, jobs.fixed_priority, self._accounts.priority_range(jobs))
 
     def _sign(self) -> tuple[SchedulerSection, int]:
         highest = self._snapshot.job_factor_max

@@ -450,6 +450,23 @@ def test_hold_release_update(cluster: Daemons) -> None:
     assert cluster.job(job).time_limit_s == 300
 
 
+def test_a_waiting_job_asks_for_something_else(cluster: Daemons) -> None:
+    wrap = "echo $SLURM_NTASKS $SLURM_GPUS_ON_NODE $SLURM_JOB_NUM_NODES"
+    job = cluster.sbatch("-H", "-N2", "-n2", "--gpus-per-node=1", "-o", "out", "--wrap", wrap)
+    update = ("scontrol", "update", f"JobId={job}")
+    refused = cluster.run(*update, "TresPerNode=gpu:5")
+    assert refused.stderr == f"Requested node configuration is not available for job {job}\n"
+    assert refused.returncode == 1
+    cluster.command(*update, "Gres=gpu:3", "NumNodes=1", "NumTasks=4", "Topology=rack", "Switches=1@5")
+    shown = cluster.command("scontrol", "show", "job", str(job))
+    for line in ("TresPerNode=gres:gpu:3", "NumNodes=1-1 ", "NumTasks=4 ", "Switches=1@00:05:00",
+                 "Topology=rack:preferred "):  # fmt: skip
+        assert line in shown, shown
+    cluster.command("scontrol", "release", str(job))
+    cluster.wait_state(job, "COMPLETED")
+    assert cluster.read("out") == "4 3 1\n"
+
+
 def test_drain_and_resume(cluster: Daemons) -> None:
     cluster.command("scontrol", "update", "NodeName=n4", "State=DRAIN", "Reason=fan is broken")
     try:

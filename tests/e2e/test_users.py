@@ -67,6 +67,7 @@ def folder() -> Iterator[Path]:
     state = ["--state-dir", str(folder / "c")]
     try:
         up = [*command, "up", *state, "--nodes", "1", "--racks", "0", "--set", "timers.kill_wait_s=1"]
+        up += ["--set", "partitions.staff.nodes=n1", "--set", "partitions.staff.allow_groups=root"]
         subprocess.run(up, check=True, capture_output=True, text=True, timeout=100)
         yield folder
     finally:
@@ -144,6 +145,25 @@ def test_nobody_cannot_have_roots_groups_through_a_stream(folder: Path) -> None:
     submission = a_submission(folder, "#!/bin/sh\nid -u; id -G\n", group_id=0, user_name="root")
     job_id = as_nobody(folder, f"lambda c: next(iter(c.submit_many([{submission}])))")
     assert output_of(folder, job_id).split() == [str(NOBODY)] * 2
+
+
+def test_only_users_of_its_groups_submit_to_a_partition(folder: Path) -> None:
+    """Whatever groups the request claims."""
+    submission = a_submission(folder, "#!/bin/sh\n", partition="staff", groups=("root",), group_id=0)
+    refused = as_nobody(folder, f"lambda c: c.submit({submission})")
+    assert refused == ["Refusal", "User's group not permitted to use this partition"]
+    mine = a_submission(folder, "#!/bin/sh\n")
+    job_id = as_nobody(folder, f"lambda c: c.submit({mine.replace('a_spec(', 'a_spec(hold=True, ')})")
+    update = f"c.update_job([JobTarget({job_id})], JobChanges(partition='staff'))"
+    moved = as_nobody(folder, f"lambda c: [str(o.refusal) for o in {update}]")
+    assert moved == ["User's group not permitted to use this partition"]
+    spec = a_spec(user_id=0, user_name="root", partition="staff", std_out="/dev/null", work_dir="/")
+    with ControllerClient(load(str(folder / "c" / "minislurm.toml"))) as client:
+        (staff,) = (found for found in client.list_partitions() if found.name == "staff")
+        assert staff.allow_groups == ("root",)
+        roots = client.submit(Submission(spec, script=b"#!/bin/sh\n", environment=(b"PATH=/bin",)))
+        until(lambda: is_final(folder, roots))
+        client.cancel([JobTarget(JobId(int(str(job_id))))])
 
 
 def test_nobody_cannot_touch_roots_job(folder: Path) -> None:

@@ -141,7 +141,7 @@ class SignalBeforeEnd(_message.Message):
     def __init__(self, signal: _Optional[int] = ..., seconds_before: _Optional[float] = ..., batch_shell_only: bool = ...) -> None: ...
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "user_id", "group_id", "user_name", "group_name", "partition", "work_dir", "request", "account", "qos", "is_batch", "script_hash", "script_arguments", "environment_hash", "command", "std_in", "std_out", "std_err", "open_mode_append", "output_mode", "umask", "submit_host", "submit_pid", "nodes_given", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_gpu", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus", "gpus_per_node", "gpus_per_task", "gres", "exclusive", "constraint", "required_nodes", "excluded_nodes", "time_limit_s", "begin_time", "dependencies", "dependency_any", "kill_on_invalid_dependency", "array_tasks", "array_limit", "signal", "requeue", "hold", "nice", "priority", "comment", "wckey", "reservation", "licenses", "deadline", "max_wait_s", "bid")
+    __slots__ = ("name", "user_id", "group_id", "user_name", "group_name", "partition", "work_dir", "request", "account", "qos", "is_batch", "script_hash", "script_arguments", "environment_hash", "command", "std_in", "std_out", "std_err", "open_mode_append", "output_mode", "umask", "submit_host", "submit_pid", "nodes_given", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_gpu", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus", "gpus_per_node", "gpus_per_task", "gres", "exclusive", "constraint", "required_nodes", "excluded_nodes", "time_limit_s", "begin_time", "dependencies", "dependency_any", "kill_on_invalid_dependency", "array_tasks", "array_limit", "signal", "requeue", "hold", "nice", "priority", "comment", "wckey", "reservation", "licenses", "deadline", "max_wait_s", "bid", "groups")
     NAME_FIELD_NUMBER: _ClassVar[int]
     USER_ID_FIELD_NUMBER: _ClassVar[int]
     GROUP_ID_FIELD_NUMBER: _ClassVar[int]
@@ -200,6 +200,7 @@ class JobSpec(_message.Message):
     DEADLINE_FIELD_NUMBER: _ClassVar[int]
     MAX_WAIT_S_FIELD_NUMBER: _ClassVar[int]
     BID_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
     name: str
     user_id: int
     group_id: int
@@ -258,7 +259,8 @@ class JobSpec(_message.Message):
     deadline: float
     max_wait_s: float
     bid: float
-    def __init__(self, name: _Optional[str] = ..., user_id: _Optional[int] = ..., group_id: _Optional[int] = ..., user_name: _Optional[str] = ..., group_name: _Optional[str] = ..., partition: _Optional[str] = ..., work_dir: _Optional[str] = ..., request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., account: _Optional[str] = ..., qos: _Optional[str] = ..., is_batch: bool = ..., script_hash: _Optional[str] = ..., script_arguments: _Optional[_Iterable[str]] = ..., environment_hash: _Optional[str] = ..., command: _Optional[str] = ..., std_in: _Optional[str] = ..., std_out: _Optional[str] = ..., std_err: _Optional[str] = ..., open_mode_append: bool = ..., output_mode: _Optional[int] = ..., umask: _Optional[int] = ..., submit_host: _Optional[str] = ..., submit_pid: _Optional[int] = ..., nodes_given: bool = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_gpu: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus: _Optional[str] = ..., gpus_per_node: _Optional[str] = ..., gpus_per_task: _Optional[str] = ..., gres: _Optional[str] = ..., exclusive: _Optional[str] = ..., constraint: _Optional[str] = ..., required_nodes: _Optional[str] = ..., excluded_nodes: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., begin_time: _Optional[float] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., dependency_any: bool = ..., kill_on_invalid_dependency: bool = ..., array_tasks: _Optional[_Iterable[int]] = ..., array_limit: _Optional[int] = ..., signal: _Optional[_Union[SignalBeforeEnd, _Mapping]] = ..., requeue: bool = ..., hold: bool = ..., nice: _Optional[int] = ..., priority: _Optional[int] = ..., comment: _Optional[str] = ..., wckey: _Optional[str] = ..., reservation: _Optional[str] = ..., licenses: _Optional[str] = ..., deadline: _Optional[float] = ..., max_wait_s: _Optional[float] = ..., bid: _Optional[float] = ...) -> None: ...
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., user_id: _Optional[int] = ..., group_id: _Optional[int] = ..., user_name: _Optional[str] = ..., group_name: _Optional[str] = ..., partition: _Optional[str] = ..., work_dir: _Optional[str] = ..., request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., account: _Optional[str] = ..., qos: _Optional[str] = ..., is_batch: bool = ..., script_hash: _Optional[str] = ..., script_arguments: _Optional[_Iterable[str]] = ..., environment_hash: _Optional[str] = ..., command: _Optional[str] = ..., std_in: _Optional[str] = ..., std_out: _Optional[str] = ..., std_err: _Optional[str] = ..., open_mode_append: bool = ..., output_mode: _Optional[int] = ..., umask: _Optional[int] = ..., submit_host: _Optional[str] = ..., submit_pid: _Optional[int] = ..., nodes_given: bool = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_gpu: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus: _Optional[str] = ..., gpus_per_node: _Optional[str] = ..., gpus_per_task: _Optional[str] = ..., gres: _Optional[str] = ..., exclusive: _Optional[str] = ..., constraint: _Optional[str] = ..., required_nodes: _Optional[str] = ..., excluded_nodes: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., begin_time: _Optional[float] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., dependency_any: bool = ..., kill_on_invalid_dependency: bool = ..., array_tasks: _Optional[_Iterable[int]] = ..., array_limit: _Optional[int] = ..., signal: _Optional[_Union[SignalBeforeEnd, _Mapping]] = ..., requeue: bool = ..., hold: bool = ..., nice: _Optional[int] = ..., priority: _Optional[int] = ..., comment: _Optional[str] = ..., wckey: _Optional[str] = ..., reservation: _Optional[str] = ..., licenses: _Optional[str] = ..., deadline: _Optional[float] = ..., max_wait_s: _Optional[float] = ..., bid: _Optional[float] = ..., groups: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Step(_message.Message):
     __slots__ = ("id", "name", "nodes", "tasks", "tasks_per_node", "start_time", "end_time", "state", "exit_code", "exit_signal", "open_nodes", "time_limit_s")
@@ -419,7 +421,7 @@ class Job(_message.Message):
     def __init__(self, id: _Optional[int] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., submit_time: _Optional[float] = ..., state: _Optional[str] = ..., run: _Optional[int] = ..., array_job_id: _Optional[int] = ..., array_task_id: _Optional[int] = ..., pending_tasks: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., priority: _Optional[int] = ..., held: _Optional[str] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., requeue: bool = ..., changed_request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., avoided_nodes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., eligible_time: _Optional[float] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., allocation: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., prepared_nodes: _Optional[_Iterable[str]] = ..., open_nodes: _Optional[_Iterable[str]] = ..., end_cause: _Optional[str] = ..., end_state: _Optional[str] = ..., cancelled_by: _Optional[int] = ..., requeue_held: bool = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., derived_exit_code: _Optional[int] = ..., derived_exit_signal: _Optional[int] = ..., requeues: _Optional[_Mapping[str, int]] = ..., signal_sent: bool = ..., next_step_id: _Optional[int] = ..., steps: _Optional[_Mapping[int, Step]] = ..., suspended_time_s: _Optional[float] = ..., requeue_cause: _Optional[str] = ..., pending_reason: _Optional[str] = ..., restart_reason: _Optional[str] = ..., start_priority: _Optional[int] = ..., dependency_any: bool = ..., deadline: _Optional[float] = ..., switches_waived: bool = ..., allocated_tres: _Optional[_Iterable[_Union[TresAmount, _Mapping]]] = ..., site_factor: _Optional[int] = ..., attained_service_s: _Optional[float] = ..., attained_time_s: _Optional[float] = ..., bid: _Optional[float] = ..., price: _Optional[float] = ..., preempt_time: _Optional[float] = ..., preemptor: _Optional[int] = ...) -> None: ...
 
 class AssociationLimits(_message.Message):
-    __slots__ = ("group_tres", "group_jobs", "group_submit_jobs", "max_jobs", "max_submit_jobs", "max_tres_per_job", "max_wall_s")
+    __slots__ = ("group_tres", "group_jobs", "group_submit_jobs", "max_jobs", "max_submit_jobs", "max_tres_per_job", "max_wall_s", "min_priority", "max_priority")
     class GroupTresEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -441,6 +443,8 @@ class AssociationLimits(_message.Message):
     MAX_SUBMIT_JOBS_FIELD_NUMBER: _ClassVar[int]
     MAX_TRES_PER_JOB_FIELD_NUMBER: _ClassVar[int]
     MAX_WALL_S_FIELD_NUMBER: _ClassVar[int]
+    MIN_PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    MAX_PRIORITY_FIELD_NUMBER: _ClassVar[int]
     group_tres: _containers.ScalarMap[str, int]
     group_jobs: int
     group_submit_jobs: int
@@ -448,7 +452,9 @@ class AssociationLimits(_message.Message):
     max_submit_jobs: int
     max_tres_per_job: _containers.ScalarMap[str, int]
     max_wall_s: float
-    def __init__(self, group_tres: _Optional[_Mapping[str, int]] = ..., group_jobs: _Optional[int] = ..., group_submit_jobs: _Optional[int] = ..., max_jobs: _Optional[int] = ..., max_submit_jobs: _Optional[int] = ..., max_tres_per_job: _Optional[_Mapping[str, int]] = ..., max_wall_s: _Optional[float] = ...) -> None: ...
+    min_priority: int
+    max_priority: int
+    def __init__(self, group_tres: _Optional[_Mapping[str, int]] = ..., group_jobs: _Optional[int] = ..., group_submit_jobs: _Optional[int] = ..., max_jobs: _Optional[int] = ..., max_submit_jobs: _Optional[int] = ..., max_tres_per_job: _Optional[_Mapping[str, int]] = ..., max_wall_s: _Optional[float] = ..., min_priority: _Optional[int] = ..., max_priority: _Optional[int] = ...) -> None: ...
 
 class Account(_message.Message):
     __slots__ = ("name", "parent", "description", "organization", "weight", "priority", "limits", "guarantee", "borrow_limit", "lend_limit", "qos", "default_qos", "budget", "budget_period_s")
@@ -530,7 +536,7 @@ class AccountUser(_message.Message):
     def __init__(self, name: _Optional[str] = ..., default_account: _Optional[str] = ...) -> None: ...
 
 class Qos(_message.Message):
-    __slots__ = ("name", "description", "priority", "flags", "group_tres", "group_jobs", "group_submit_jobs", "max_tres_per_user", "max_jobs_per_user", "max_submit_jobs_per_user", "max_tres_per_job", "max_wall_s")
+    __slots__ = ("name", "description", "priority", "flags", "group_tres", "group_jobs", "group_submit_jobs", "max_tres_per_user", "max_jobs_per_user", "max_submit_jobs_per_user", "max_tres_per_job", "max_wall_s", "min_priority", "max_priority")
     class GroupTresEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -564,6 +570,8 @@ class Qos(_message.Message):
     MAX_SUBMIT_JOBS_PER_USER_FIELD_NUMBER: _ClassVar[int]
     MAX_TRES_PER_JOB_FIELD_NUMBER: _ClassVar[int]
     MAX_WALL_S_FIELD_NUMBER: _ClassVar[int]
+    MIN_PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    MAX_PRIORITY_FIELD_NUMBER: _ClassVar[int]
     name: str
     description: str
     priority: int
@@ -576,7 +584,9 @@ class Qos(_message.Message):
     max_submit_jobs_per_user: int
     max_tres_per_job: _containers.ScalarMap[str, int]
     max_wall_s: float
-    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., priority: _Optional[int] = ..., flags: _Optional[_Iterable[str]] = ..., group_tres: _Optional[_Mapping[str, int]] = ..., group_jobs: _Optional[int] = ..., group_submit_jobs: _Optional[int] = ..., max_tres_per_user: _Optional[_Mapping[str, int]] = ..., max_jobs_per_user: _Optional[int] = ..., max_submit_jobs_per_user: _Optional[int] = ..., max_tres_per_job: _Optional[_Mapping[str, int]] = ..., max_wall_s: _Optional[float] = ...) -> None: ...
+    min_priority: int
+    max_priority: int
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., priority: _Optional[int] = ..., flags: _Optional[_Iterable[str]] = ..., group_tres: _Optional[_Mapping[str, int]] = ..., group_jobs: _Optional[int] = ..., group_submit_jobs: _Optional[int] = ..., max_tres_per_user: _Optional[_Mapping[str, int]] = ..., max_jobs_per_user: _Optional[int] = ..., max_submit_jobs_per_user: _Optional[int] = ..., max_tres_per_job: _Optional[_Mapping[str, int]] = ..., max_wall_s: _Optional[float] = ..., min_priority: _Optional[int] = ..., max_priority: _Optional[int] = ...) -> None: ...
 
 class AssociationKey(_message.Message):
     __slots__ = ("account", "user")

@@ -148,7 +148,7 @@ class RequeueRequest(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., targets: _Optional[_Iterable[_Union[JobTarget, _Mapping]]] = ..., hold: bool = ...) -> None: ...
 
 class JobChanges(_message.Message):
-    __slots__ = ("name", "partition", "time_limit_s", "nice", "priority", "comment", "array_limit", "begin_time", "requeue", "nodes_min", "nodes_max", "features", "required_nodes", "excluded_nodes", "clear_dependencies", "dependencies", "dependency_any", "cpus_per_task", "tasks", "memory_per_node_mib", "memory_per_cpu_mib", "reservation", "licenses", "deadline", "site_factor", "bid")
+    __slots__ = ("name", "partition", "time_limit_s", "nice", "priority", "comment", "array_limit", "begin_time", "requeue", "nodes_min", "nodes_max", "features", "required_nodes", "excluded_nodes", "clear_dependencies", "dependencies", "dependency_any", "cpus_per_task", "tasks", "memory_per_node_mib", "memory_per_cpu_mib", "reservation", "licenses", "deadline", "site_factor", "bid", "account", "qos", "gpus_per_node", "gpus_total", "gpus_per_task", "switches", "switches_wait_s", "topology_level", "topology_required", "segment", "cpus_per_node_min")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     TIME_LIMIT_S_FIELD_NUMBER: _ClassVar[int]
@@ -175,6 +175,17 @@ class JobChanges(_message.Message):
     DEADLINE_FIELD_NUMBER: _ClassVar[int]
     SITE_FACTOR_FIELD_NUMBER: _ClassVar[int]
     BID_FIELD_NUMBER: _ClassVar[int]
+    ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    QOS_FIELD_NUMBER: _ClassVar[int]
+    GPUS_PER_NODE_FIELD_NUMBER: _ClassVar[int]
+    GPUS_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    GPUS_PER_TASK_FIELD_NUMBER: _ClassVar[int]
+    SWITCHES_FIELD_NUMBER: _ClassVar[int]
+    SWITCHES_WAIT_S_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_REQUIRED_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_FIELD_NUMBER: _ClassVar[int]
+    CPUS_PER_NODE_MIN_FIELD_NUMBER: _ClassVar[int]
     name: str
     partition: str
     time_limit_s: float
@@ -201,7 +212,18 @@ class JobChanges(_message.Message):
     deadline: float
     site_factor: int
     bid: float
-    def __init__(self, name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., priority: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., requeue: bool = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., features: _Optional[str] = ..., required_nodes: _Optional[str] = ..., excluded_nodes: _Optional[str] = ..., clear_dependencies: bool = ..., dependencies: _Optional[_Iterable[_Union[_common_pb2.Dependency, _Mapping]]] = ..., dependency_any: bool = ..., cpus_per_task: _Optional[int] = ..., tasks: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., reservation: _Optional[str] = ..., licenses: _Optional[str] = ..., deadline: _Optional[float] = ..., site_factor: _Optional[int] = ..., bid: _Optional[float] = ...) -> None: ...
+    account: str
+    qos: str
+    gpus_per_node: _common_pb2.GpuGroup
+    gpus_total: _common_pb2.GpuGroup
+    gpus_per_task: _common_pb2.GpuGroup
+    switches: int
+    switches_wait_s: float
+    topology_level: str
+    topology_required: bool
+    segment: int
+    cpus_per_node_min: int
+    def __init__(self, name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., priority: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., requeue: bool = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., features: _Optional[str] = ..., required_nodes: _Optional[str] = ..., excluded_nodes: _Optional[str] = ..., clear_dependencies: bool = ..., dependencies: _Optional[_Iterable[_Union[_common_pb2.Dependency, _Mapping]]] = ..., dependency_any: bool = ..., cpus_per_task: _Optional[int] = ..., tasks: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., reservation: _Optional[str] = ..., licenses: _Optional[str] = ..., deadline: _Optional[float] = ..., site_factor: _Optional[int] = ..., bid: _Optional[float] = ..., account: _Optional[str] = ..., qos: _Optional[str] = ..., gpus_per_node: _Optional[_Union[_common_pb2.GpuGroup, _Mapping]] = ..., gpus_total: _Optional[_Union[_common_pb2.GpuGroup, _Mapping]] = ..., gpus_per_task: _Optional[_Union[_common_pb2.GpuGroup, _Mapping]] = ..., switches: _Optional[int] = ..., switches_wait_s: _Optional[float] = ..., topology_level: _Optional[str] = ..., topology_required: bool = ..., segment: _Optional[int] = ..., cpus_per_node_min: _Optional[int] = ...) -> None: ...
 
 class UpdateJobRequest(_message.Message):
     __slots__ = ("request_id", "targets", "changes")
@@ -318,7 +340,7 @@ class PartitionsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class PartitionView(_message.Message):
-    __slots__ = ("name", "nodes", "default", "state", "max_time_s", "default_time_s", "max_nodes", "min_nodes", "priority_tier", "priority_job_factor", "default_memory_per_cpu_mib", "total_cpus", "total_memory_mib", "total_gpus", "gpus_by_type", "preempt_mode", "preempt_grace_s")
+    __slots__ = ("name", "nodes", "default", "state", "max_time_s", "default_time_s", "max_nodes", "min_nodes", "priority_tier", "priority_job_factor", "default_memory_per_cpu_mib", "total_cpus", "total_memory_mib", "total_gpus", "gpus_by_type", "preempt_mode", "preempt_grace_s", "allow_accounts", "deny_accounts", "allow_qos", "deny_qos", "allow_groups", "qos", "min_priority", "max_priority")
     class GpusByTypeEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -343,6 +365,14 @@ class PartitionView(_message.Message):
     GPUS_BY_TYPE_FIELD_NUMBER: _ClassVar[int]
     PREEMPT_MODE_FIELD_NUMBER: _ClassVar[int]
     PREEMPT_GRACE_S_FIELD_NUMBER: _ClassVar[int]
+    ALLOW_ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
+    DENY_ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
+    ALLOW_QOS_FIELD_NUMBER: _ClassVar[int]
+    DENY_QOS_FIELD_NUMBER: _ClassVar[int]
+    ALLOW_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    QOS_FIELD_NUMBER: _ClassVar[int]
+    MIN_PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    MAX_PRIORITY_FIELD_NUMBER: _ClassVar[int]
     name: str
     nodes: _containers.RepeatedScalarFieldContainer[str]
     default: bool
@@ -360,7 +390,15 @@ class PartitionView(_message.Message):
     gpus_by_type: _containers.ScalarMap[str, int]
     preempt_mode: str
     preempt_grace_s: float
-    def __init__(self, name: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., default: bool = ..., state: _Optional[str] = ..., max_time_s: _Optional[float] = ..., default_time_s: _Optional[float] = ..., max_nodes: _Optional[int] = ..., min_nodes: _Optional[int] = ..., priority_tier: _Optional[int] = ..., priority_job_factor: _Optional[int] = ..., default_memory_per_cpu_mib: _Optional[int] = ..., total_cpus: _Optional[int] = ..., total_memory_mib: _Optional[int] = ..., total_gpus: _Optional[int] = ..., gpus_by_type: _Optional[_Mapping[str, int]] = ..., preempt_mode: _Optional[str] = ..., preempt_grace_s: _Optional[float] = ...) -> None: ...
+    allow_accounts: _containers.RepeatedScalarFieldContainer[str]
+    deny_accounts: _containers.RepeatedScalarFieldContainer[str]
+    allow_qos: _containers.RepeatedScalarFieldContainer[str]
+    deny_qos: _containers.RepeatedScalarFieldContainer[str]
+    allow_groups: _containers.RepeatedScalarFieldContainer[str]
+    qos: str
+    min_priority: int
+    max_priority: int
+    def __init__(self, name: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., default: bool = ..., state: _Optional[str] = ..., max_time_s: _Optional[float] = ..., default_time_s: _Optional[float] = ..., max_nodes: _Optional[int] = ..., min_nodes: _Optional[int] = ..., priority_tier: _Optional[int] = ..., priority_job_factor: _Optional[int] = ..., default_memory_per_cpu_mib: _Optional[int] = ..., total_cpus: _Optional[int] = ..., total_memory_mib: _Optional[int] = ..., total_gpus: _Optional[int] = ..., gpus_by_type: _Optional[_Mapping[str, int]] = ..., preempt_mode: _Optional[str] = ..., preempt_grace_s: _Optional[float] = ..., allow_accounts: _Optional[_Iterable[str]] = ..., deny_accounts: _Optional[_Iterable[str]] = ..., allow_qos: _Optional[_Iterable[str]] = ..., deny_qos: _Optional[_Iterable[str]] = ..., allow_groups: _Optional[_Iterable[str]] = ..., qos: _Optional[str] = ..., min_priority: _Optional[int] = ..., max_priority: _Optional[int] = ...) -> None: ...
 
 class PartitionsReply(_message.Message):
     __slots__ = ("partitions",)
@@ -574,14 +612,23 @@ class AccountsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class AccountsReply(_message.Message):
-    __slots__ = ("version", "records", "cluster")
+    __slots__ = ("version", "records", "cluster", "credits")
+    class CreditsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    CREDITS_FIELD_NUMBER: _ClassVar[int]
     version: int
     records: _common_pb2.AccountChanges
     cluster: str
-    def __init__(self, version: _Optional[int] = ..., records: _Optional[_Union[_common_pb2.AccountChanges, _Mapping]] = ..., cluster: _Optional[str] = ...) -> None: ...
+    credits: _containers.ScalarMap[str, float]
+    def __init__(self, version: _Optional[int] = ..., records: _Optional[_Union[_common_pb2.AccountChanges, _Mapping]] = ..., cluster: _Optional[str] = ..., credits: _Optional[_Mapping[str, float]] = ...) -> None: ...
 
 class ChangeAccountsRequest(_message.Message):
     __slots__ = ("request_id", "version", "changes")

@@ -11,10 +11,9 @@ from minislurm.cli.option import Argument, OptionError, set_value
 from minislurm.cli.option_values import NodeCount
 from minislurm.cli.options import (
     JOB_OPTIONS,
-    option_named,
+    JobOption,
     options_of,
     set_from_environment,
-    update_options,
 )
 from minislurm.domain.errors import UsageError
 from minislurm.domain.job import SignalBeforeEnd
@@ -43,7 +42,7 @@ def test_every_option_that_is_built_has_help() -> None:
 
 
 def test_our_own_options_make_none_of_slurms_ambiguous() -> None:
-    assert not option_named("output-mode").abbreviates
+    assert not _option("output-mode", "sbatch").abbreviates
 
 
 def test_an_input_variable_belongs_to_one_option() -> None:
@@ -53,9 +52,13 @@ def test_an_input_variable_belongs_to_one_option() -> None:
         assert {name for name, times in Counter(names).items() if times > 1} <= allowed_twice
 
 
+def _option(name: str, command: str) -> JobOption:
+    return next(option for option in options_of(command) if option.name == name)
+
+
 def _set(name: str, text: str | None, command: str = "sbatch") -> object:
     values = JobOptions()
-    option = option_named(name, command)
+    option = _option(name, command)
     set_value(values, option, text)
     return getattr(values, option.attribute)
 
@@ -149,9 +152,3 @@ def test_a_step_is_not_named_after_its_batch_job() -> None:
 def test_a_bad_variable_is_an_error() -> None:
     with pytest.raises(OptionError, match="Invalid --time specification"):
         set_from_environment(JobOptions(), "sbatch", {"SBATCH_TIMELIMIT": "x"})
-
-
-def test_what_scontrol_updates() -> None:
-    table = update_options()
-    assert table["timelimit"].name == "time"
-    assert table["jobname"] is table["name"]

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from minislurm.cli import account_file, connection, sacctmgr
 from minislurm.cluster.accounts import AccountsState, refuse_changes
+from minislurm.cluster.budgets import SpendingRecord
 from minislurm.domain.accounts import AccountChanges, AccountTree
 from minislurm.domain.errors import ConfigurationError, Refusal, RefusalCode
 from minislurm.domain.views import AccountsView
@@ -36,7 +37,8 @@ class Controller:
         return self.accounts.tree
 
     def show_accounts(self) -> AccountsView:
-        return AccountsView(self.tree, self.accounts.version, "test")
+        credits = self.accounts.budgets.credits(self.tree, 0.0)
+        return AccountsView(self.tree, self.accounts.version, "test", credits)
 
     def change_accounts(self, changes: AccountChanges, version: int) -> None:
         self.meanwhile()
@@ -330,6 +332,31 @@ def test_what_is_wrong_with_a_file_is_named(text: str, said: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
         account_file.read(text, "f")
     assert str(raised.value) == said
+
+
+def test_what_is_left_of_a_budget_is_shown(controller: Controller, filled: Run) -> None:
+    filled("-i modify account lab set budget=99.5")
+    controller.accounts.budgets.spending["lab"] = SpendingRecord("lab", 0.0, 30.125)
+    shown = filled("-nP show account format=account,budget,left")
+    assert shown == (0, "lab|99.5|69.38\nphysics||\nroot||\n")
+    shown = filled("-nP show assoc account=lab format=account,user,left")
+    assert shown == (0, "lab||69.38\nlab|ann|\nlab|bob|\n")
+
+
+def test_ranges_of_priority(controller: Controller, filled: Run) -> None:
+    filled("-i modify account lab set MinPriority=5 MaxPriority=50")
+    filled("-i modify user bob where account=lab set maxpriority=40")
+    filled("-i modify qos high set MaxPriority=7")
+    limits = controller.tree.accounts["lab"].limits
+    assert (limits.min_priority, limits.max_priority) == (5, 50)
+    shown = filled("-nP show assoc account=lab format=user,minpriority,maxpriority")
+    assert shown == (0, "|5|50\nann||\nbob||40\n")
+    assert filled("-nP show qos high format=name,maxpriority") == (0, "high|7\n")
+    text = account_file.write(controller.tree)
+    assert account_file.read(text, "f") == controller.tree
+    filled("-i modify account lab set MinPriority=-1")
+    assert controller.tree.accounts["lab"].limits.min_priority is None
+    assert filled("-i modify qos high set MinPriority=8")[0] == 1, "above its highest"
 
 
 def test_a_budget_is_given_by_period_and_taken_back(controller: Controller, filled: Run) -> None:

@@ -17,7 +17,7 @@ from minislurm.domain.ids import BATCH_STEP, JobId, NodeName
 from minislurm.domain.job import Step
 from minislurm.domain.resources import GpuGroup
 from minislurm.domain.states import JobState, Reason
-from minislurm.domain.views import ConfigurationView, JobView
+from minislurm.domain.views import ConfigurationView, JobView, PartitionView
 from tests.view_builders import (
     NOW,
     a_job_view,
@@ -338,3 +338,15 @@ def test_configuration() -> None:
         "minislurm configuration:\n"
         "timers.min_job_age_s    = 300.0\n"
     )
+
+
+def test_whose_jobs_a_partition_takes() -> None:
+    partition = PartitionView(
+        "p", allow_accounts=("a", "b"), deny_accounts=("c",), deny_qos=("low",), qos="part"
+    )
+    lines = partition_text(replace(partition, allow_groups=("staff",))).splitlines()
+    assert lines[1].strip() == "AllowGroups=staff AllowAccounts=a,b DenyQos=low"
+    assert lines[2].strip() == "AllocNodes=ALL Default=NO QoS=part"
+    assert "MaxPriority" not in partition_text(partition)
+    ranged = partition_text(replace(partition, min_priority=5))
+    assert ranged.endswith("\n   MinPriority=5 MaxPriority=NONE\n\n")

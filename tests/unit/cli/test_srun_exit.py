@@ -25,7 +25,6 @@ def test_any_death_by_signal_wins_over_a_higher_code() -> None:
 def test_all_well_is_zero() -> None:
     step = _exit_of(Ending(), Ending())
     assert step.exit_code == 0
-    assert not step.abnormal
     assert not step.was_forced
 
 

@@ -10,6 +10,7 @@ from minislurm.cli.update import JobUpdate, NodeUpdate, PartitionUpdate, UpdateE
 from minislurm.domain.errors import UsageError
 from minislurm.domain.ids import JobId
 from minislurm.domain.job import Dependency, DependencyKind
+from minislurm.domain.resources import GpuGroup
 from minislurm.domain.views import JobChanges
 from tests.view_builders import NOW, at
 
@@ -48,6 +49,21 @@ def _changes(*words: str) -> JobChanges:
         ("CPUsPerTask=2", {"cpus_per_task": 2}),
         ("MinMemoryNode=4G", {"memory_per_node_mib": 4096}),
         ("MinMemoryCPU=100", {"memory_per_cpu_mib": 100}),
+        ("Account=lab", {"account": "lab"}),
+        ("QOS=high", {"qos": "high"}),
+        ("Gres=gpu:2", {"gpus_per_node": GpuGroup(2)}),
+        ("gres=gpu:a100:4", {"gpus_per_node": GpuGroup(4, "a100")}),
+        ("Gres=", {"gpus_per_node": GpuGroup(0)}),
+        ("TresPerNode=gres/gpu:2", {"gpus_per_node": GpuGroup(2)}),
+        ("TresPerTask=gres:gpu:1", {"gpus_per_task": GpuGroup(1)}),
+        ("TresPerJob=gpu:a100|h100:8", {"gpus_total": GpuGroup(8, "a100|h100")}),
+        ("Switches=2@10", {"switches": 2, "switches_wait_s": 600.0}),
+        ("Switches=2", {"switches": 2, "switches_wait_s": 0.0}),
+        ("Switches=2@0", {"switches": 0}),
+        ("Topology=rack:required", {"topology_level": "rack", "topology_required": True}),
+        ("Topology=none", {"topology_level": ""}),
+        ("Segment=4", {"segment": 4}),
+        ("MinCPUsNode=8", {"cpus_per_node_min": 8}),
         ("Dependency=", {"clear_dependencies": True}),
         (
             "Dependency=afterok:3",
@@ -105,6 +121,19 @@ def test_nodes_and_partitions() -> None:
         (["job=4", "requeue=x"], "Invalid Requeue value: x", True),
         (["job=4", "numnodes=x"], 'Invalid numeric value "x" for requested node count.', True),
         (["job=4", "numnodes=3-2"], 'Invalid numeric value "3-2" for requested node count.', True),
+        (["job=4", "gres=shard:2"], "Invalid Gres value: shard:2 (GPUs of one type: gpu:[TYPE:]N)", True),
+        (
+            ["job=4", "tresperjob=gpu:a100:1,gpu:h100:1"],
+            "Invalid TresPerJob value: gpu:a100:1,gpu:h100:1 (GPUs of one type: gpu:[TYPE:]N)",
+            True,
+        ),
+        (["job=4", "switches=x"], "Invalid Switches value: x", True),
+        (["job=4", "topology=rack:soft"], "Invalid Topology value: rack:soft", True),
+        (
+            ["job=4", "workdir=/"],
+            "Update of this parameter is not supported: workdir=/\nRequest aborted",
+            False,
+        ),
         (["job=4", "numnodes=0"], 'Invalid numeric value "0" for requested node count.', True),
         (
             ["job=4", "starttime=never"],

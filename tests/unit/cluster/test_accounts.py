@@ -24,10 +24,10 @@ from minislurm.domain.accounts import (
     Qos,
 )
 from minislurm.domain.errors import RefusalCode
-from minislurm.scheduling.fair_share import entitlements
 from tests.builders import a_configuration, a_request
 from tests.sim.cluster import OPERATOR, SimCluster
 from tests.unit.cluster.acting import cancel, refused_submission, requeue, tell, update
+from tests.unit.scheduling.builders import entitlements
 
 HALF_LIFE_S = 100.0
 

@@ -18,10 +18,12 @@ from minislurm.domain.errors import RefusalCode
 from minislurm.domain.ids import Bitmap, JobId, NodeName
 from minislurm.domain.job import Job
 from minislurm.domain.resources import NodeAllocation
+from minislurm.domain.times import format_time
 from minislurm.scheduling.model import Placement
 from tests.builders import a_configuration, a_request, a_spec
 from tests.sim.cluster import OPERATOR, SimCluster
 from tests.unit.cluster.acting import refused_submission, running, tell, update
+from tests.unit.cluster.test_explanation import told
 
 HOUR_S = 3600.0
 
@@ -171,6 +173,28 @@ def test_without_credits_a_bid_is_nothing_until_the_budget_comes_again() -> None
     assert 0 < left(cluster, "b") < 0.05, "what it owed is taken from the next budget"
     cluster.run(1000)
     assert left(cluster, "b") == 0.05
+
+
+def test_why_says_what_is_left_of_the_budget() -> None:
+    cluster = a_cluster(budget=0.05, period_s=1000.0)
+    bid(cluster, "b", 1, 3000)
+    cluster.run(1)
+    waits = bid(cluster, "b", 72)
+    cluster.run(1)
+
+    def sentence() -> str:
+        (found,) = (line for line in told(cluster, waits).sentences if "credits left" in line)
+        return found
+
+    assert sentence() == (
+        "It bids 72 for a GPU- or CPU-hour; account b has 0.05 credits left of its budget of 0.05."
+    )
+    cluster.state.accounts.budgets.spending["b"] = SpendingRecord("b", cluster.now, 0.06)
+    again = format_time((cluster.now // 1000 + 1) * 1000)
+    assert sentence() == (
+        "Its bid of 72 counts for nothing: account b has -0.01 credits left of its budget of 0.05; "
+        f"it is given anew at {again}."
+    )
 
 
 def test_who_takes_no_bids_says_so() -> None:

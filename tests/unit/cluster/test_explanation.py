@@ -118,7 +118,7 @@ def test_another_partition() -> None:
     assert cluster.job(job_id).state is JobState.RUNNING
 
 
-def test_what_only_a_new_submission_can_change() -> None:
+def test_fewer_gpus_or_no_single_rack() -> None:
     cluster = SimCluster(a_configuration(4, cpus=4, gpus=4, racks=2), duration_of=lambda job: 3600.0)
     for name in ("n1", "n3"):
         request = a_request(required_nodes=(NodeName(name),), gpus_per_node=2)
@@ -128,12 +128,11 @@ def test_what_only_a_new_submission_can_change() -> None:
     job_id = cluster.submit(a_spec(request=racked, time_limit_s=600.0, gpus_per_node="3"))
     cluster.run(1)
     commands = {proposal.command for proposal in told(cluster, job_id).proposals}
-    again = f"scancel {job_id}, then submit it again"
-    assert commands == {
-        f"{again} with --topology=rack:preferred",
-        f"{again} with --gpus-per-node=2",
-        f"scontrol update JobId={job_id} NumNodes=1",
-    }
+    update = f"scontrol update JobId={job_id}"
+    gpus = f"{update} TresPerNode=gpu:2"
+    assert commands == {f"{update} Topology=rack", gpus, f"{update} NumNodes=1"}
+    carry_out(cluster, gpus)
+    assert cluster.job(job_id).state is JobState.RUNNING
 
 
 def test_sooner_where_nothing_helps_now() -> None:

@@ -479,3 +479,22 @@ def test_levels_ascend(levels: str) -> None:
     with pytest.raises(ConfigurationError, match=r"mlfq_levels.*must be ascending numbers of GPU-seconds"):
         parse(f'[scheduler]\nmlfq_levels = "{levels}"')
     assert parse('[scheduler]\nmlfq_levels = ""').scheduler.mlfq_levels == ""
+
+
+def test_whose_jobs_a_partition_takes() -> None:
+    text = """[[partitions]]
+name = "p"
+allow_accounts = "Physics,bio"
+deny_accounts = ["guests"]
+allow_qos = "ALL"
+allow_groups = ["staff"]
+qos = "Limits"
+max_priority = 500
+"""
+    (partition,) = parse(text).partitions
+    assert (partition.allow_accounts, partition.deny_accounts) == (("Physics", "bio"), ("guests",))
+    assert (partition.allow_qos, partition.allow_groups) == ((), ("staff",))
+    assert (partition.qos, partition.max_priority) == ("limits", 500)
+    assert parse(to_toml(parse(text))) == parse(text)
+    with pytest.raises(ConfigurationError, match=r"min_priority = 501: is above max_priority \(500\)"):
+        parse(text + "min_priority = 501")

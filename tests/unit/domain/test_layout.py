@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minislurm.domain.layout import lengthen, ranks_of, shorten, task_layout
+from minislurm.domain.layout import shorten, task_layout
 
 
 @pytest.mark.parametrize(
@@ -14,17 +14,6 @@ from minislurm.domain.layout import lengthen, ranks_of, shorten, task_layout
 )
 def test_the_short_form(counts: list[int], text: str) -> None:
     assert shorten(counts) == text
-
-
-@given(st.lists(st.integers(1, 999), min_size=1))
-def test_the_short_form_can_be_read_back(counts: list[int]) -> None:
-    assert lengthen(shorten(counts)) == counts
-
-
-@pytest.mark.parametrize("text", ["", "x", "2(x", "2(xb)"])
-def test_what_is_no_short_form(text: str) -> None:
-    with pytest.raises(ValueError, match=r"count|invalid literal"):
-        lengthen(text)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +46,3 @@ def test_the_layout_uses_what_there_is(capacities: list[int], data: st.DataObjec
 def test_too_many_tasks() -> None:
     with pytest.raises(ValueError, match="5 tasks"):
         task_layout(5, [2, 2])
-
-
-def test_ranks() -> None:
-    assert ranks_of([2, 0, 1]) == [range(2), range(2, 2), range(2, 3)]

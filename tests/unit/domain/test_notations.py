@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from minislurm.domain.arrays import ArrayExpression, format_tasks, parse_array
 from minislurm.domain.dependencies import format_dependencies, parse_dependencies
-from minislurm.domain.ids import BATCH_STEP, JobId, StepId
+from minislurm.domain.ids import JobId, StepId
 from minislurm.domain.job import Dependency, DependencyKind
-from minislurm.domain.job_targets import format_target, parse_target, parse_targets
+from minislurm.domain.job_targets import format_target, parse_target, split_targets
 from minislurm.domain.memory import format_memory, parse_memory
 from minislurm.domain.signals import parse_signal, signal_name
 from minislurm.domain.views import JobTarget
@@ -104,11 +104,7 @@ def test_bad_job_targets(text: str) -> None:
 
 
 def test_lists_of_targets_keep_brackets_whole() -> None:
-    assert parse_targets("1,2_[3,4],5.batch", batch_step=True) == (
-        JobTarget(JobId(1)),
-        JobTarget(JobId(2), (3, 4)),
-        JobTarget(JobId(5), (), BATCH_STEP),
-    )
+    assert split_targets("1,2_[3,4],5.batch") == ["1", "2_[3,4]", "5.batch"]
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ QUICK = settings(
 #: Put together by hand by whoever sends or shows them; no message has their name, but for Outcome, whose
 #: refusal travels as its code (rpc/status.py).
 WITHOUT_MESSAGE = {
-    "Outcome", "ControllerInfo", "ConfigurationView", "AccountsView", "StepView", "Touched", "Kept",
+    "Outcome", "ControllerInfo", "ConfigurationView", "AccountsView", "Touched", "Kept",
     "ClusterState",
 }  # fmt: skip
 

@@ -10,11 +10,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from minislurm.domain.accounts import ROOT, AccountTree
 from minislurm.domain.configuration import DomainSpec, Partition, SchedulerSection
 from minislurm.domain.ids import Bitmap, JobId, NodeName
 from minislurm.domain.resources import NodeAllocation, ResourceRequest, share_on_node
 from minislurm.domain.topology import Topology
-from minislurm.scheduling.features import constraint_of
+from minislurm.scheduling.fair_share import UserKey
+from minislurm.scheduling.features import Features, Test, constraint_of
 from minislurm.scheduling.model import (
     NodeAvailability,
     Plan,
@@ -223,7 +225,7 @@ def may_lie(request: ResourceRequest, names: Sequence[NodeName], snapshot: Snaps
         inside = {topology.domain_at(name, request.topology_level) for name in names}
         if len(inside) > 1 or "" in inside:
             return False
-    return constraint_of(request.features).is_met_by([features[name] for name in names])
+    return meets(request.features, [features[name] for name in names])
 
 
 def could_start(jobs: RequestClass, nodes: Sequence[NodeAvailability], snapshot: Snapshot) -> bool:
@@ -349,3 +351,47 @@ def _without(node: NodeAvailability, running: Sequence[RunningJob]) -> NodeAvail
 
 def _bits(indexes: Sequence[int]) -> Bitmap:
     return Bitmap(sum(1 << i for i in indexes))
+
+
+def meets(expression: str, gang: list[Features]) -> bool:
+    """Is the constraint met by a gang on exactly these nodes? Exponential in the number of counts."""
+    constraint = constraint_of(expression)
+    if not all(constraint.every(node) for node in gang):
+        return False
+    alternatives = constraint.alternatives
+    if alternatives and not any(all(test(node) for node in gang) for test in alternatives):
+        return False
+    wanted = [test for test, count in constraint.counts for _ in range(count)]
+    return _matched(wanted, gang) == len(wanted)
+
+
+def _matched(wanted: list[Test], nodes: list[Features]) -> int:
+    """Size of a greatest matching of wanted places to nodes (augmenting paths)."""
+    holder: dict[int, int] = {}
+
+    def place(want: int, tried: set[int]) -> bool:
+        for i, features in enumerate(nodes):
+            if i not in tried and wanted[want](features):
+                tried.add(i)
+                if i not in holder or place(holder[i], tried):
+                    holder[i] = want
+                    return True
+        return False
+
+    return sum(place(want, set()) for want in range(len(wanted)))
+
+
+def entitlements(tree: AccountTree) -> dict[UserKey, float]:
+    """The part of the cluster that each user's weights amount to, down the tree; where all want more."""
+    result: dict[UserKey, float] = {}
+
+    def walk(account: str, part: float) -> None:
+        children, members = tree.children[account], tree.members.get(account, [])
+        total = sum(tree.accounts[child].weight for child in children) + sum(m.weight for m in members)
+        for child in children:
+            walk(child, part * tree.accounts[child].weight / total if total else 0.0)
+        for member in members:
+            result[account, member.user] = part * member.weight / total if total else 0.0
+
+    walk(ROOT, 1.0)
+    return result

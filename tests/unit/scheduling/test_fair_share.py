@@ -11,7 +11,7 @@ from minislurm.domain.accounts import Account, AccountTree, AccountUser, Associa
 from minislurm.domain.configuration import SchedulerSection
 from minislurm.scheduling.accounts import AccountsPass, AccountsSnapshot
 from minislurm.scheduling.cycle import schedule
-from minislurm.scheduling.fair_share import FairOrder, History, Usage, entitlements, fair_tree
+from minislurm.scheduling.fair_share import FairOrder, History, Usage, fair_tree
 from minislurm.scheduling.limits import Charged, Ledger
 from minislurm.scheduling.model import Snapshot
 from tests.builders import a_request
@@ -21,6 +21,7 @@ from tests.unit.scheduling.builders import (
     a_partition,
     a_snapshot,
     check,
+    entitlements,
     some_nodes,
     started,
 )

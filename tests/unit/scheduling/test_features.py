@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from minislurm.scheduling.features import constraint_of, matches, parse
+from minislurm.scheduling.features import matches, parse
+from tests.unit.scheduling.builders import meets
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_malformed_is_refused(expression: str) -> None:
 )
 def test_what_is_asked_of_a_whole_gang(expression: str, nodes: str, expected: bool) -> None:
     gang = [frozenset(node.split("+")) for node in nodes.split()]
-    assert constraint_of(expression).is_met_by(gang) is expected
+    assert meets(expression, gang) is expected
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from minislurm.domain.configuration import DomainSpec
 from minislurm.domain.ids import NodeName
 from minislurm.domain.topology import Topology
 from minislurm.scheduling.cycle import schedule
-from minislurm.scheduling.features import constraint_of
 from minislurm.scheduling.model import NodeAvailability, RunningJob, Snapshot
 from tests.builders import a_request
 from tests.unit.scheduling.builders import (
@@ -23,6 +22,7 @@ from tests.unit.scheduling.builders import (
     a_run,
     a_snapshot,
     check,
+    meets,
     nodes_of,
     reason,
     some_nodes,
@@ -206,7 +206,7 @@ def featured(
     names = nodes_of(plan, 1)
     if names:
         features = {node.name: node.features for node in nodes}
-        assert constraint_of(expression).is_met_by([features[NodeName(name)] for name in names])
+        assert meets(expression, [features[NodeName(name)] for name in names])
     return names
 
 

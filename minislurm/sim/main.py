@@ -19,6 +19,7 @@ from minislurm.domain.errors import ConfigurationError, MinislurmError, UsageErr
 from minislurm.sim import cluster_file, policy, trace_file
 from minislurm.sim.checkpoints import Checkpoints
 from minislurm.sim.failures import Failures
+from minislurm.sim.nodes_to_add import NodesToAdd
 from minislurm.sim.trace import Workload
 from minislurm.sim.workload import Synthetic, generate
 
@@ -26,12 +27,19 @@ if TYPE_CHECKING:
     from minislurm.sim.packing import Fill
 
 _SYNTHETIC = "synthetic"
+_LIVE_ONLY = ("add_nodes", "run_share", "horizon")
+_TRACE_ONLY = (
+    "trace", "cluster", "time_scale", "racks", "partition_by", "mtbf", "repair", "checkpoint_every",
+    "checkpoint_cost", "restart_cost", "fill", "seeds", "seed", "lenient",
+)  # fmt: skip
 _EPILOG = """\
 traces: SWF (*.swf, *.swf.gz); openb's pod list; any CSV or JSON lines with the columns submit, run, limit,
 gpus, cpus, processors, nodes, memory_mib, gpu_type, user, account, partition (Philly's as they are); or
 synthetic:jobs=5000,load=0.9,... for a generated workload (see minislurm/sim/workload.py).
 
-example: minislurm simulate --trace KTH-SP2.swf.gz --cluster flat:100 --policy fifo --policy easy
+examples:
+  minislurm simulate --trace KTH-SP2.swf.gz --cluster flat:100 --policy fifo --policy easy
+  minislurm simulate --from-cluster --add-nodes 8 --set scheduler.priority_weight_age=5000
 """
 
 
@@ -66,8 +74,9 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     add("--placement", metavar="NAME", help="how every partition chooses nodes: binpack, spread")
     add(
-        "--runtimes", choices=["estimates", "exact"], default="estimates",
-        help="what the scheduler knows: the users' estimates (default), or each job's run time",
+        "--runtimes", choices=["estimates", "exact", "history"], default="estimates",
+        help="what the scheduler knows: the users' estimates (default), or each job's run time; of a live "
+        "queue: jobs run to their limits (default), or as long as the user's last similar ones",
     )  # fmt: skip
     add("--seed", type=int, default=0, help="of everything that is drawn (default: 0)")
     add(
@@ -116,15 +125,40 @@ def _parser() -> argparse.ArgumentParser:
     add("--lenient", action="store_true", help="count and skip lines that cannot be read")
     add("--json", metavar="OUT", help="write figures and courses there; - for standard output")
     add("--html", metavar="OUT", help="write a report with plots there (needs minislurm[sim])")
-    add("--from-cluster", action="store_true", help=argparse.SUPPRESS)
-    add("--accounting", metavar="FILE", help=argparse.SUPPRESS)
+    _add_live_options(parser)
     return parser
 
 
+def _add_live_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("instead of a trace and a cluster, a live one").add_argument
+    add(
+        "--from-cluster",
+        action="store_true",
+        help="play the live queue forward on a copy, as it is and with --add-nodes, --set, --placement or "
+        "each --policy; for operators",
+    )
+    add(
+        "--add-nodes", metavar="N[:like=NODE]", type=NodesToAdd.parse, action="append", default=[],
+        help="so many nodes more, like that one (default: like most), in a rack of their own; repeatable",
+    )  # fmt: skip
+    add(
+        "--run-share", metavar="SHARE", type=_share,
+        help="jobs run for this part of their time limit, above 0 to 1 (default: 1, to their limits)",
+    )  # fmt: skip
+    add("--horizon", metavar="TIME", type=_duration, help="look ahead so far at most (default: 365-0)")
+
+
 def _run(options: argparse.Namespace) -> None:
-    for name, given in (("--from-cluster", options.from_cluster), ("--accounting", options.accounting)):
-        if given:
-            raise UsageError(f"{name}: not built yet")
+    if options.from_cluster:
+        _run_live(options)
+        return
+    for name in _LIVE_ONLY:
+        if getattr(options, name):
+            raise UsageError(f"--{name.replace('_', '-')} is for --from-cluster")
+    if options.runtimes == "history":
+        raise UsageError(
+            "--runtimes history is for --from-cluster: a trace's jobs have run times of their own"
+        )
     for name in ("trace", "cluster"):
         if not getattr(options, name):
             raise UsageError(f"--{name} is needed; see minislurm simulate --help")
@@ -162,6 +196,34 @@ def _run(options: argparse.Namespace) -> None:
         _write(options.json, report_json.render(plan, measured))
     if options.html:
         _write(options.html, report_html.render(plan, measured))
+
+
+def _run_live(options: argparse.Namespace) -> None:
+    changed = [name for name in _TRACE_ONLY if getattr(options, name) != _parser().get_default(name)]
+    if changed:
+        option = changed[0].replace("_", "-")
+        raise UsageError(f"--from-cluster: jobs and nodes are the live ones, so --{option} means nothing")
+    if options.runtimes == "exact":
+        raise UsageError("--from-cluster: nobody knows how long jobs will run; see --run-share and history")
+    if options.html:
+        raise UsageError("--from-cluster: there is no --html; --json has when each job starts")
+    from minislurm.sim import from_cluster, live_report
+    from minislurm.sim.live import LONGEST_S, RunTimes
+    from minislurm.sim.what_if import WhatIf
+
+    for name in options.policy:
+        policy.named(name)
+    question = from_cluster.Question(
+        WhatIf(tuple(options.add_nodes), tuple(options.set), options.placement or ""),
+        tuple(options.policy),
+        RunTimes(options.run_share or 1.0, by_history=options.runtimes == "history"),
+        options.horizon or LONGEST_S,
+    )
+    answer = from_cluster.answer(from_cluster.fetch(), question)
+    if options.json != "-":
+        print(live_report.render(answer))
+    if options.json:
+        _write(options.json, live_report.as_json(answer))
 
 
 def _fill(options: argparse.Namespace) -> None:
@@ -239,7 +301,7 @@ def _skipped(workload: Workload) -> list[str]:
 
 def _settings(options: argparse.Namespace) -> tuple[tuple[str, str], ...]:
     """What was asked for, as far as it decides the result."""
-    left_out = {"json", "html", "policy", "from_cluster", "accounting", "lenient"}
+    left_out = {"json", "html", "policy", "from_cluster", "lenient"}
     given = {name: value for name, value in vars(options).items() if value not in (None, [], False, 0.0)}
     return tuple(
         (name.replace("_", "-"), _shown(value)) for name, value in given.items() if name not in left_out
@@ -269,6 +331,13 @@ def _write(path: str, text: str) -> None:
 def _positive(text: str) -> float:
     value = float(text)
     if not 0 < value < float("inf"):
+        raise ValueError
+    return value
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 1:
         raise ValueError
     return value
 

@@ -28,13 +28,15 @@ _PURGE_EVERY = 1000
 
 
 class Result(Struct, frozen=True):
-    """`outcomes` in the order of the trace; `passes`: scheduling passes; `failures`: of nodes."""
+    """`outcomes` in the order of the trace; `passes`: scheduling passes; `failures`: of nodes. `begin_s`:
+    from when on the series are known; None: from the first submission."""
 
     outcomes: tuple[Outcome, ...]
     series: Series
     occupancy: Occupancy
     passes: int
     failures: int
+    begin_s: float | None = None
 
 
 def replay(
@@ -73,7 +75,7 @@ class _Replay(VirtualCluster):
         progress: Callable[[int], None],
         record: Callable[[Event], None],
     ) -> None:
-        self._occupancy, self._series = Occupancy(configuration), Series()
+        self._occupancy, self._series = Occupancy.declared(configuration), Series()
         self._live: dict[JobId, _Live] = {}
         self._ended = 0
         super().__init__(configuration, self._duration, record=record)

@@ -37,6 +37,7 @@ PROTOBUF_EDGES = {
     "controller": {
         "commands",
         "daemon",
+        "export",
         "node_hub",
         "node_service",
         "reservation_service",

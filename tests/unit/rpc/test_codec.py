@@ -41,7 +41,7 @@ QUICK = settings(
 #: refusal travels as its code (rpc/status.py).
 WITHOUT_MESSAGE = {
     "Outcome", "ControllerInfo", "ConfigurationView", "AccountsView", "StepView", "Touched", "Kept",
-    "ClusterState",
+    "ClusterState", "StateExport",
 }  # fmt: skip
 
 

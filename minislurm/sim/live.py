@@ -18,7 +18,14 @@ from msgspec import Struct, field
 
 from minislurm.cluster.core import Transaction
 from minislurm.cluster.effects import PrepareRun, StartRun
-from minislurm.cluster.events import NodeChanged, PendingEnded, RunEnded, RunPlaced, RunStarted
+from minislurm.cluster.events import (
+    NodeChanged,
+    PendingEnded,
+    ReservationChanged,
+    RunEnded,
+    RunPlaced,
+    RunStarted,
+)
 from minislurm.cluster.history import History
 from minislurm.cluster.messages import (
     Caller,
@@ -46,6 +53,8 @@ from minislurm.sim.virtual_node import VirtualNode
 _OPERATOR = Caller(0, is_operator=True)
 #: How far is looked ahead at most.
 LONGEST_S = 365 * 86400.0
+#: In so long every recurring reservation comes once: the rarest is weekly.
+_ROUND_S = 8 * 86400.0
 
 #: A job's array and task; without a task, its id.
 _Key = tuple[JobId, int | None]
@@ -120,6 +129,7 @@ class _LiveCluster(VirtualCluster):
         #: By the jobs that have nodes.
         self._held: dict[JobId, tuple[NodeAllocation, ...]] = {}
         self._series = Series()
+        self._last_news = now
         self._waiting: dict[_Key, Waiting] = {}
         #: Those that have not ended.
         self._open: set[_Key] = set()
@@ -222,11 +232,24 @@ class _LiveCluster(VirtualCluster):
     # Going on
 
     def play(self, end: float) -> None:
-        while self._open and self._heap and self._heap[0][0] <= end:
+        while self._open and self._heap and self._heap[0][0] <= end and self._goes_on():
             self.advance(self._heap[0][0])
+
+    def _goes_on(self) -> bool:
+        """Reservations that come back day by day keep time going for ever: who did not start while each of
+        them came once, and nothing else is to come, never will."""
+        state = self.state
+        if state.active or self.now < self._last_news + _ROUND_S:
+            return True
+        for reservation in state.reservations.values():
+            if not reservation.recurs or reservation.start_time > self.now + _ROUND_S:
+                return True
+        return any(self._job(*key).begin_time > self.now for key in self._open)
 
     def observe(self, transaction: Transaction) -> None:
         for event in transaction.events:
+            if not isinstance(event, ReservationChanged):
+                self._last_news = self.now
             if isinstance(event, RunPlaced):
                 self._placed(event.job_id)
             elif isinstance(event, RunStarted):

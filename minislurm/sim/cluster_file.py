@@ -16,7 +16,8 @@ _MOST_PROCESSORS = 65536
 
 
 def read(text: str, overrides: tuple[str, ...] = ()) -> Configuration:
-    """`flat:PROCS`, `openb:NODES.csv`, or the path of a configuration file. Raises ConfigurationError."""
+    """`flat:PROCS`, `openb:NODES.csv`, `journal:JOURNAL`, or the path of a configuration file. Raises
+    ConfigurationError."""
     kind, separator, rest = text.partition(":")
     if separator and kind == "flat":
         return flat(rest)
@@ -24,6 +25,10 @@ def read(text: str, overrides: tuple[str, ...] = ()) -> Configuration:
         from minislurm.sim import openb
 
         return openb.cluster(Path(rest))
+    if separator and kind == "journal":
+        from minislurm.sim import journal_trace
+
+        return journal_trace.cluster(rest, overrides)
     configuration = configuration_file.load(text, overrides)
     for spec in configuration.nodes:
         if spec.cpus is None:

@@ -76,6 +76,12 @@ def test_the_live_queue_goes_on_as_was_said(daemons: Daemons) -> None:
     ]
     assert in_order(real) == in_order(as_it_is)
 
+    # The controller still writes its journal while it is read.
+    journal = str(daemons.folder / "state" / "journal.db")
+    words = ["--trace", journal, "--cluster", f"journal:{journal}", "--json", "-"]
+    again = json.loads(daemons.command("minislurm", "simulate", *words))
+    assert again["policies"][0]["metrics"]["ends"] == {"COMPLETED": len(real) + 2}
+
 
 def test_the_table_for_people(daemons: Daemons) -> None:
     submit(daemons, 10, "-N2")

@@ -51,11 +51,12 @@ def configured(daemons: Daemons) -> list[str]:
 def test_the_live_queue_goes_on_as_was_said(daemons: Daemons) -> None:
     """Two jobs run; a gang waits for both nodes, a short job fits before it, an array and a job that depends
     on the gang come behind."""
-    first, second = submit(daemons, 7), submit(daemons, 10)
-    gang = submit(daemons, 2, "-N2")
-    submit(daemons, 1)
-    submit(daemons, 2, "--array=0-1%1")
-    submit(daemons, 1, "-d", f"afterok:{gang}")
+    # Held until the two run, so that a slow machine has them all to come.
+    gang = submit(daemons, 2, "-N2", "--hold")
+    behind = [submit(daemons, 1, "--hold"), submit(daemons, 2, "--array=0-1%1", "--hold")]
+    behind.append(submit(daemons, 1, "-d", f"afterok:{gang}", "--hold"))
+    first, second = submit(daemons, 10), submit(daemons, 13)
+    daemons.command("scontrol", "release", ",".join(map(str, [gang, *behind])))
     daemons.wait_state(first, "RUNNING")
     daemons.wait_state(second, "RUNNING")
     before = configured(daemons)

@@ -21,6 +21,7 @@ from minislurm.sim.checkpoints import Checkpoints
 from minislurm.sim.failures import Failures
 from minislurm.sim.nodes_to_add import NodesToAdd
 from minislurm.sim.trace import Workload
+from minislurm.sim.trace_accounts import Budget
 from minislurm.sim.workload import Synthetic, generate
 
 if TYPE_CHECKING:
@@ -30,11 +31,12 @@ _SYNTHETIC = "synthetic"
 _LIVE_ONLY = ("add_nodes", "run_share", "horizon")
 _TRACE_ONLY = (
     "trace", "cluster", "time_scale", "racks", "partition_by", "mtbf", "repair", "checkpoint_every",
-    "checkpoint_cost", "restart_cost", "fill", "seeds", "seed", "lenient",
+    "checkpoint_cost", "restart_cost", "fill", "seeds", "seed", "lenient", "budget", "budget_period",
 )  # fmt: skip
 _EPILOG = """\
 traces: SWF (*.swf, *.swf.gz); openb's pod list; any CSV or JSON lines with the columns submit, run, limit,
-gpus, cpus, processors, nodes, memory_mib, gpu_type, user, account, partition (Philly's as they are); or
+gpus, cpus, processors, nodes, memory_mib, gpu_type, user, account, partition, bid (Philly's as they are);
+a controller's journal (STATE_DIR/journal.db; --cluster journal:FILE is the cluster that wrote it); or
 synthetic:jobs=5000,load=0.9,... for a generated workload (see minislurm/sim/workload.py).
 
 examples:
@@ -66,7 +68,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--trace", metavar="FILE", help="the jobs; or synthetic[:SETTING=VALUE,...]")
-    add("--cluster", metavar="CLUSTER", help="a configuration file, flat:PROCESSORS or openb:NODES.csv")
+    add(
+        "--cluster",
+        metavar="CLUSTER",
+        help="a configuration file, flat:PROCESSORS, openb:NODES.csv or journal:JOURNAL",
+    )
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="override a key of the configuration")
     add(
         "--policy", metavar="NAME", action="append", default=[],
@@ -122,6 +128,17 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="with --fill: runs, with --seed and those after it",
     )
+    add(
+        "--budget", type=_positive, metavar="CREDITS",
+        help="with --policy auction: of each account in each --budget-period (default: an equal part of the "
+        "cluster, at one credit for a GPU-hour)",
+    )  # fmt: skip
+    add(
+        "--budget-period",
+        type=_duration,
+        metavar="TIME",
+        help="budgets are given anew after it (default: 1-0)",
+    )
     add("--lenient", action="store_true", help="count and skip lines that cannot be read")
     add("--json", metavar="OUT", help="write figures and courses there; - for standard output")
     add("--html", metavar="OUT", help="write a report with plots there (needs minislurm[sim])")
@@ -165,6 +182,9 @@ def _run(options: argparse.Namespace) -> None:
     if options.fill:
         _fill(options)
         return
+    for name in ("budget", "budget_period"):
+        if getattr(options, name) and "auction" not in options.policy:
+            raise UsageError(f"--{name.replace('_', '-')} is for --policy auction")
     configuration = _cluster(options)
     workload = _workload(options, configuration)
     for line in [*workload.notes, *_skipped(workload)]:
@@ -184,6 +204,8 @@ def _run(options: argparse.Namespace) -> None:
         checkpoints=Checkpoints(options.checkpoint_every, options.checkpoint_cost, options.restart_cost),
         failures=Failures(options.mtbf, options.repair, options.seed) if options.mtbf else None,
         settings=_settings(options),
+        seed=options.seed,
+        budget=Budget(options.budget, options.budget_period or Budget().period_s),
     )
     # Hundreds of thousands of records that stay: looking through them for cycles costs more than it frees.
     gc.freeze()
@@ -228,7 +250,7 @@ def _run_live(options: argparse.Namespace) -> None:
 
 def _fill(options: argparse.Namespace) -> None:
     """CPUs are counted in thousandths here: pods ask for parts of one."""
-    for name in ("policy", "mtbf", "json", "html", "partition_by"):
+    for name in ("policy", "mtbf", "json", "html", "partition_by", "budget", "budget_period"):
         if getattr(options, name):
             raise UsageError(f"--fill: there is no time in it, so --{name.replace('_', '-')} means nothing")
     kind, _, nodes = options.cluster.partition(":")

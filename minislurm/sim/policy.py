@@ -16,6 +16,12 @@ class Policy(Struct, frozen=True):
     name: str
     summary: str
     settings: dict[str, object] = field(default_factory=dict)
+    #: It goes by accounts: a trace's are made a tree (`trace_accounts`).
+    by_accounts: bool = False
+
+    @property
+    def takes_bids(self) -> bool:
+        return self.settings.get("order") == "auction"
 
     def on(self, configuration: Configuration) -> Configuration:
         return with_settings(configuration, self.settings, f"--policy {self.name}")
@@ -55,6 +61,18 @@ POLICIES = {
             "mlfq",
             "levels by attained service, EASY backfill",
             {"order": "mlfq", "backfill": "easy"},
+        ),
+        Policy(
+            "fair",
+            "whose account has the least of its fair share (all weigh the same in a trace), EASY backfill",
+            {"order": "fair", "backfill": "easy"},
+            by_accounts=True,
+        ),
+        Policy(
+            "auction",
+            "the highest bid first, paid at the second price out of the account's budget, EASY backfill",
+            {"order": "auction", "backfill": "easy"},
+            by_accounts=True,
         ),
     )
 }

@@ -14,6 +14,7 @@ from minislurm.domain.configuration import Configuration, DomainSpec
 from minislurm.domain.errors import UsageError
 from minislurm.domain.ids import NodeName
 from minislurm.domain.node import Node, NodeFacts
+from minislurm.domain.states import JobState
 from minislurm.domain.topology import parse_labels
 from minislurm.sim import policy
 from minislurm.sim.live import Change
@@ -47,7 +48,21 @@ class WhatIf(Struct, frozen=True):
             configuration = configuration_file.parse(text, "--set", self.overrides)
         if self.placement:
             configuration = policy.with_placement(configuration, self.placement)
+        if rule.by_accounts:
+            _check_accounts(state, rule)
         return Change(rule.on(configuration), added)
+
+
+def _check_accounts(state: ClusterState, rule: Policy) -> None:
+    tree = state.accounts.tree
+    if tree.is_empty:
+        raise UsageError(f"--policy {rule.name}: the cluster has no accounts")
+    if not rule.takes_bids:
+        return
+    if all(account.budget is None for account in tree.accounts.values()):
+        raise UsageError(f"--policy {rule.name}: no account has a budget to bid from")
+    if not any(job.bid for job in state.jobs.values() if job.state is JobState.PENDING):
+        raise UsageError(f"--policy {rule.name}: none of the jobs that wait has a bid")
 
 
 def _with_nodes(

@@ -29,7 +29,6 @@ from minislurm.cluster.events import (
     TaskDetached,
 )
 from minislurm.cluster.state import ClusterState
-from minislurm.domain import configuration_file
 from minislurm.domain.configuration import Configuration
 from minislurm.domain.errors import ConfigurationError
 from minislurm.domain.ids import JobId
@@ -64,7 +63,7 @@ def read(path: Path) -> Workload:
     return Workload(path.name, tuple(jobs), notes=tuple(notes))
 
 
-def cluster(text: str, overrides: tuple[str, ...] = ()) -> Configuration:
+def cluster(text: str) -> Configuration:
     """The cluster of that journal: configured as last, nodes with what was found on them. Raises
     ConfigurationError."""
     try:
@@ -76,7 +75,7 @@ def cluster(text: str, overrides: tuple[str, ...] = ()) -> Configuration:
     if not known:
         raise ConfigurationError(f"journal:{text}: has no nodes of which it is known what they have")
     names = {spec.name for spec in known}
-    configuration = replace(
+    return replace(
         state.configuration,
         nodes=tuple(known),
         partitions=tuple(
@@ -88,9 +87,6 @@ def cluster(text: str, overrides: tuple[str, ...] = ()) -> Configuration:
             for domain in state.configuration.topology
         ),
     )
-    if not overrides:
-        return configuration
-    return configuration_file.parse(configuration_file.to_toml(configuration), "--set", overrides)
 
 
 def _declared(state: ClusterState) -> Iterator[Node]:

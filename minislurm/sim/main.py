@@ -1,5 +1,5 @@
-"""`minislurm simulate`: a trace on a cluster that need not exist, scheduled by the code that schedules real
-ones."""
+"""`minislurm simulate`: a trace on a cluster that need not exist, or the live queue on a copy, scheduled by
+the code that schedules real ones."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="minislurm simulate",
-        description="Run a trace through the production scheduler under a virtual clock.",
+        description="Run a trace, or the live queue, through the production scheduler under a virtual clock.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -207,9 +207,7 @@ def _run(options: argparse.Namespace) -> None:
         seed=options.seed,
         budget=Budget(options.budget, options.budget_period or Budget().period_s),
     )
-    # Hundreds of thousands of records that stay: looking through them for cycles costs more than it frees.
-    gc.freeze()
-    gc.set_threshold(100_000, 50, 100)
+    _expect_many_records()
     with _Progress(len(workload.jobs)) as progress:
         measured = simulate(plan, progress.show)
     if options.json != "-":
@@ -241,11 +239,18 @@ def _run_live(options: argparse.Namespace) -> None:
         RunTimes(options.run_share or 1.0, by_history=options.runtimes == "history"),
         options.horizon or LONGEST_S,
     )
+    _expect_many_records()
     answer = from_cluster.answer(from_cluster.fetch(), question)
     if options.json != "-":
         print(live_report.render(answer))
     if options.json:
         _write(options.json, live_report.as_json(answer))
+
+
+def _expect_many_records() -> None:
+    """Hundreds of thousands, that stay: looking through them for cycles costs more than it frees."""
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
 
 
 def _fill(options: argparse.Namespace) -> None:

@@ -6,7 +6,8 @@ cluster changes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from msgspec import Struct
 
@@ -56,8 +57,13 @@ def fetch() -> StateExport:
             ) from None
 
 
-def answer(export: StateExport, question: Question) -> Answer:
-    """Raises MinislurmError for a change that cannot be had, before anything is played."""
+def answer(
+    export: StateExport,
+    question: Question,
+    progress: Callable[[str, int, int], None] = lambda name, ended, jobs: None,
+) -> Answer:
+    """Raises MinislurmError for a change that cannot be had, before anything is played. `progress` is told
+    the variant's name, and how many of how many jobs are over."""
     from minislurm.journal.records import load
 
     first, _ = load(export)
@@ -68,7 +74,8 @@ def answer(export: StateExport, question: Question) -> Answer:
     for (rule, _), change in zip(columns, changes, strict=True):
         # Each is played on a state of its own, read anew.
         state, _ = load(export)
-        future = play(state, export.now, change, question.run_times, question.horizon_s)
+        tell = partial(progress, rule.name)
+        future = play(state, export.now, change, question.run_times, question.horizon_s, tell)
         futures.append(future)
         measured.append(Measured(rule, future.result, measure(future.result)))
     name = first.configuration.cluster.name

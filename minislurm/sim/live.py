@@ -10,7 +10,7 @@ before 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from math import inf
 
@@ -112,11 +112,12 @@ def play(
     change: Change = NO_CHANGE,
     run_times: RunTimes = TO_THE_LIMIT,
     horizon_s: float = LONGEST_S,
+    progress: Callable[[int, int], None] = lambda ended, jobs: None,
 ) -> Future:
     """Until all that wait have ended, nothing is left to happen, or the horizon (seconds) is reached.
-    `state` is used up."""
+    `state` is used up. `progress` is told now and then how many of how many jobs are over."""
     cluster = _LiveCluster(state, now, change, run_times)
-    cluster.play(now + horizon_s)
+    cluster.play(now + horizon_s, progress)
     return cluster.future()
 
 
@@ -231,9 +232,11 @@ class _LiveCluster(VirtualCluster):
 
     # Going on
 
-    def play(self, end: float) -> None:
+    def play(self, end: float, progress: Callable[[int, int], None]) -> None:
+        jobs = len(self._waiting)
         while self._open and self._heap and self._heap[0][0] <= end and self._goes_on():
             self.advance(self._heap[0][0])
+            progress(jobs - len(self._open), jobs)
 
     def _goes_on(self) -> bool:
         """Reservations that come back day by day keep time going for ever: who did not start while each of

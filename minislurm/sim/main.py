@@ -208,8 +208,9 @@ def _run(options: argparse.Namespace) -> None:
         budget=Budget(options.budget, options.budget_period or Budget().period_s),
     )
     _expect_many_records()
-    with _Progress(len(workload.jobs)) as progress:
-        measured = simulate(plan, progress.show)
+    jobs = len(workload.jobs)
+    with _Progress() as progress:
+        measured = simulate(plan, lambda name, ended: progress.show(name, ended, jobs))
     if options.json != "-":
         print(report_text.render(measured))
     if options.json:
@@ -240,7 +241,9 @@ def _run_live(options: argparse.Namespace) -> None:
         options.horizon or LONGEST_S,
     )
     _expect_many_records()
-    answer = from_cluster.answer(from_cluster.fetch(), question)
+    export = from_cluster.fetch()
+    with _Progress() as progress:
+        answer = from_cluster.answer(export, question, progress.show)
     if options.json != "-":
         print(live_report.render(answer))
     if options.json:
@@ -387,9 +390,8 @@ def _duration(text: str) -> float:
 class _Progress:
     """A bar on the terminal; nothing where standard error is none."""
 
-    def __init__(self, jobs: int) -> None:
-        self._jobs = jobs
-        self._bar: Callable[[str, int], None] | None = None
+    def __init__(self) -> None:
+        self._bar: Callable[[str, int, int], None] | None = None
 
     def __enter__(self) -> _Progress:
         if not sys.stderr.isatty():
@@ -400,18 +402,18 @@ class _Progress:
         self._rich = Progress(console=Console(stderr=True), transient=True)
         tasks: dict[str, TaskID] = {}
 
-        def bar(name: str, ended: int) -> None:
+        def bar(name: str, ended: int, jobs: int) -> None:
             if name not in tasks:
-                tasks[name] = self._rich.add_task(name, total=self._jobs)
+                tasks[name] = self._rich.add_task(name, total=jobs)
             self._rich.update(tasks[name], completed=ended)
 
         self._rich.start()
         self._bar = bar
         return self
 
-    def show(self, name: str, ended: int) -> None:
+    def show(self, name: str, ended: int, jobs: int) -> None:
         if self._bar is not None:
-            self._bar(name, ended)
+            self._bar(name, ended, jobs)
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:

@@ -9,14 +9,14 @@ import pytest
 
 from minislurm.cluster.apply import apply
 from minislurm.cluster.events import Event
-from minislurm.cluster.messages import CancelJob, HoldJob, PurgeDue
+from minislurm.cluster.messages import CancelJob, HoldJob, PurgeDue, RequeueJob
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.errors import ConfigurationError
 from minislurm.domain.job import Dependency, DependencyKind
 from minislurm.domain.views import JobTarget
 from minislurm.journal.encoding import decode, encode
 from minislurm.journal.records import changed_records
-from minislurm.journal.store import Batch, Store
+from minislurm.journal.store import Batch, Store, StoreView
 from minislurm.sim import cluster_file, journal_trace, trace_file
 from minislurm.sim import main as command
 from minislurm.sim.replay import replay
@@ -119,6 +119,33 @@ def test_what_is_no_longer_in_the_journal_is_said(tmp_path: Path) -> None:
     assert workload.notes == (
         f"the journal begins with event {begin}: jobs that were forgotten before are not in it",
     )
+
+
+def test_without_events_there_is_the_state(tmp_path: Path) -> None:
+    real = Journaled(a_configuration(1), share=0.5)
+    for _ in range(3):
+        real.submit(request=WHOLE, time_limit_s=10.0)
+    real.advance(EPOCH + 1000)
+    path = journal_of(real, tmp_path / "j.db", keep=0, fold=len(real.events))
+    with StoreView(str(path)) as view:
+        assert not list(view.events(0))
+    jobs = trace_file.read(path).jobs
+    assert [(job.name, job.submit_s - EPOCH, job.run_s) for job in jobs] == [
+        ("1", 0, 5),
+        ("2", 0, 5),
+        ("3", 0, 5),
+    ]
+
+
+def test_a_requeued_job_counts_from_when_it_first_could_start(tmp_path: Path) -> None:
+    real = Journaled(a_configuration(1), share=0.5)
+    job = real.submit(request=WHOLE, time_limit_s=100.0)
+    real.advance(EPOCH + 80)
+    real.tell(RequeueJob(JobTarget(job), OPERATOR))
+    real.duration_of = lambda job: 7.0
+    real.advance(EPOCH + 1000)
+    (again,) = read(real, tmp_path).values()
+    assert (again.submit_s - EPOCH, again.run_s) == (0, 7)
 
 
 @pytest.mark.parametrize("seed", range(6))

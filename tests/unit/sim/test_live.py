@@ -163,6 +163,17 @@ def test_by_history_jobs_last_as_long_as_their_like() -> None:
     assert starts(real.state, real.now) == {"4": 90, "5": 190}
 
 
+def test_what_is_foreseen_teaches_nothing() -> None:
+    """The mean of 10 and 50 stays what is expected: runs of 30 that are made up do not move it."""
+    real = whole_nodes()
+    real.duration_of = lambda job: {1: 10.0, 2: 50.0}.get(job.id, 90.0)
+    for _ in range(6):
+        real.submit(request=WHOLE, time_limit_s=100.0)
+    real.advance(EPOCH + 60)
+    by_history = starts(real.state, real.now, live.NO_CHANGE, RunTimes(by_history=True))
+    assert by_history == {"4": 30, "5": 60, "6": 90}
+
+
 def test_an_allocation_without_a_script_ends_like_a_job() -> None:
     real = whole_nodes()
     real.submit(request=WHOLE, time_limit_s=100.0, is_batch=False)
@@ -262,7 +273,8 @@ def test_added_nodes_are_like_their_model() -> None:
     assert [spec.name for spec in added] == ["n3", "n4", "n5"]
     assert {replace(spec, name=NodeName("n2")) for spec in added} == {real.state.nodes[NodeName("n2")].spec}
     assert change.configuration.partitions[0].nodes == ("n1", "n2", "n3", "n4", "n5")
-    rack = change.configuration.topology[-1]
+    *racks, rack = change.configuration.topology
+    assert tuple(racks) == real.state.configuration.topology
     assert (rack.nodes, rack.level) == (("n3", "n4", "n5"), "rack")
     assert list(change.added) == ["n3", "n4", "n5"]
 

@@ -86,11 +86,10 @@ def _notes(state: ClusterState, question: Question) -> Sequence[str]:
     notes = []
     idle = sorted(node.name for node in state.nodes.values() if not node.is_usable)
     if idle:
-        notes.append(f"{len(idle)} nodes that are down, drained or silent stay so, {idle[0]} among them")
+        notes.append(f"nodes that are down, drained or silent stay so: {len(idle)}, {idle[0]} among them")
     unlimited = [job for job in state.jobs.values() if not job.state.is_final and not job.time_limit_s]
     endless = [job for job in unlimited if question.run_times.of(state.history, job) == float("inf")]
     if endless:
-        notes.append(
-            f"{len(endless)} jobs have no time limit, {endless[0].id} among them: they never end here"
-        )
+        some = f"{len(endless)}, {endless[0].id} among them"
+        notes.append(f"jobs without a time limit never end here: {some}")
     return notes

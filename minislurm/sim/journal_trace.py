@@ -56,7 +56,7 @@ def read(path: Path) -> Workload:
     past.jobs.update((job.id, _Told(job, past.eligible(job))) for job in state.jobs.values())
     left_out: Counter[str] = Counter()
     jobs = [job for told in past.jobs.values() for job in _trace_jobs(told, left_out)]
-    notes = [f"{count} jobs {why}" for why, count in left_out.items()]
+    notes = [f"jobs that {why}: {count}" for why, count in left_out.items()]
     if first > 1:
         notes.append(f"the journal begins with event {first}: jobs that were forgotten before are not in it")
     jobs.sort(key=lambda job: job.submit_s)
@@ -187,17 +187,17 @@ def _trace_jobs(told: _Told, left_out: Counter[str]) -> Iterator[TraceJob]:
         limit_s = job.time_limit_s or None
         has_run = job.state.is_final and job.end_time > job.start_time > 0
         if job.state.is_final and not has_run:
-            left_out["ended without a run: left out"] += 1
+            left_out["ended without a run are left out"] += 1
             continue
         if not told.eligible_time:
-            left_out["may not start yet (held, begin time, dependency): left out"] += 1
+            left_out["may not start yet (held, begin time, dependency) are left out"] += 1
             continue
         run_s = job.end_time - job.start_time - job.suspended_time_s if has_run else limit_s
         if run_s is None:
-            left_out["have not ended and have no time limit: left out"] += 1
+            left_out["have not ended and have no time limit are left out"] += 1
             continue
         if not has_run:
-            left_out["have not ended: they count as long as their time limits"] += 1
+            left_out["have not ended count as long as their time limits"] += 1
         yield TraceJob(
             name=str(job.id) if task is None else f"{job.array_job_id or job.id}_{task}",
             submit_s=told.eligible_time,

@@ -100,8 +100,8 @@ def test_what_the_answer_rests_on_is_said(live: Real, capsys: pytest.CaptureFixt
     live.submit(request=WHOLE, time_limit_s=0.0)
     live.kill_node("n1")
     lines = run(capsys)
-    assert "1 nodes that are down, drained or silent stay so, n1 among them" in lines[1]
-    assert "1 jobs have no time limit, 5 among them: they never end here" in lines[2]
+    assert "nodes that are down, drained or silent stay so: 1, n1 among them" in lines[1]
+    assert "jobs without a time limit never end here: 1, 5 among them" in lines[2]
 
 
 def test_nobody_waits(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -98,10 +98,10 @@ def test_what_has_not_ended_counts_as_long_as_its_limit(tmp_path: Path) -> None:
     assert {job.name: job.run_s for job in workload.jobs} == {"1": 100, "2": 60, str(held): 5}
     assert waits_still == 6
     assert set(workload.notes) == {
-        "3 jobs have not ended: they count as long as their time limits",
-        "1 jobs have not ended and have no time limit: left out",
-        "1 jobs ended without a run: left out",
-        "1 jobs may not start yet (held, begin time, dependency): left out",
+        "jobs that have not ended count as long as their time limits: 3",
+        "jobs that have not ended and have no time limit are left out: 1",
+        "jobs that ended without a run are left out: 1",
+        "jobs that may not start yet (held, begin time, dependency) are left out: 1",
     }
 
 

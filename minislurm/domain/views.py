@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import Struct, field
 
 from minislurm.domain.accounts import AccountTree
@@ -324,3 +326,21 @@ class Explanation(Struct, frozen=True):
     start_estimate: float = 0.0
     planned_nodes: tuple[NodeName, ...] = ()
     proposals: tuple[Proposal, ...] = ()
+
+
+class StateExport(Struct):
+    """What a controller has stored of its state, as of `now`: records that are true as of event
+    `snapshot_seq`, by kind, and the events since. Read as a restarted controller reads its store."""
+
+    path: str
+    now: float = 0.0
+    snapshot_seq: int = 0
+    by_kind: dict[str, list[tuple[str, bytes]]] = field(default_factory=dict)
+    since: list[bytes] = field(default_factory=list)
+
+    def records(self, kind: str) -> Iterator[tuple[str, bytes]]:
+        return iter(self.by_kind.get(kind, ()))
+
+    def events(self, after: int) -> Iterator[tuple[int, bytes]]:
+        numbered = enumerate(self.since, self.snapshot_seq + 1)
+        return (item for item in numbered if item[0] > after)

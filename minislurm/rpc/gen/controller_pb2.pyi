@@ -716,3 +716,29 @@ class Explanation(_message.Message):
     planned_nodes: _containers.RepeatedScalarFieldContainer[str]
     proposals: _containers.RepeatedCompositeFieldContainer[Proposal]
     def __init__(self, job_id: _Optional[int] = ..., shown_id: _Optional[str] = ..., state: _Optional[str] = ..., now: _Optional[float] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., partition_nodes: _Optional[int] = ..., reason: _Optional[str] = ..., sentences: _Optional[_Iterable[str]] = ..., priority: _Optional[int] = ..., rejected: _Optional[_Mapping[str, int]] = ..., ahead: _Optional[int] = ..., first_ahead: _Optional[_Iterable[int]] = ..., ahead_but_waiting: _Optional[int] = ..., heads: _Optional[_Iterable[_Union[HeadAhead, _Mapping]]] = ..., start_estimate: _Optional[float] = ..., planned_nodes: _Optional[_Iterable[str]] = ..., proposals: _Optional[_Iterable[_Union[Proposal, _Mapping]]] = ...) -> None: ...
+
+class ExportStateRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StoredRecord(_message.Message):
+    __slots__ = ("kind", "id", "payload")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    id: str
+    payload: bytes
+    def __init__(self, kind: _Optional[str] = ..., id: _Optional[str] = ..., payload: _Optional[bytes] = ...) -> None: ...
+
+class StateChunk(_message.Message):
+    __slots__ = ("now", "snapshot_seq", "records", "events")
+    NOW_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_SEQ_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    now: float
+    snapshot_seq: int
+    records: _containers.RepeatedCompositeFieldContainer[StoredRecord]
+    events: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, now: _Optional[float] = ..., snapshot_seq: _Optional[int] = ..., records: _Optional[_Iterable[_Union[StoredRecord, _Mapping]]] = ..., events: _Optional[_Iterable[bytes]] = ...) -> None: ...

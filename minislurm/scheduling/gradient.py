@@ -20,8 +20,8 @@ from minislurm.scheduling.domains import Indexes
 from minislurm.scheduling.fragmentation import Floats, Fragmentation, gradient_score, most_frequent
 from minislurm.scheduling.model import RequestClass, Snapshot, TypicalRequest
 from minislurm.scheduling.needs import bounds_of, cpus_on_node, gpus_on_node, share_on_node
-from minislurm.scheduling.nodes import WHOLE, Mask, NodeTable
-from minislurm.scheduling.strategies import RANK_BITS, Ranked, Where, amounts_on_node
+from minislurm.scheduling.nodes import WHOLE, Mask, NodeTable, Where
+from minislurm.scheduling.strategies import RANK_BITS, Ranked, amounts_on_node
 
 if TYPE_CHECKING:
     from minislurm.scheduling.room import Room
@@ -93,7 +93,7 @@ class Gradient(Ranked):
     def _scores(self, room: Room) -> _Kept:
         changes = self._table.changes
         if self._seen < len(changes):
-            self._look_at(sorted(set(changes[self._seen :])))
+            self._look_at(changes.since(self._seen).tolist())
             self._seen = len(changes)
         request = room.request
         amounts = amounts_on_node(room)
@@ -103,7 +103,7 @@ class Gradient(Ranked):
             score, gpu = self._score(room, amounts, np.arange(len(self._type)))
             kept = self._kept[key] = _Kept(score, gpu, len(changes))
         elif kept.seen < len(changes):
-            where = np.array(sorted(set(changes[kept.seen :])), dtype=np.int64)
+            where = changes.since(kept.seen)
             kept.score[where], kept.gpu[where] = self._score(room, amounts, where)
             kept.seen = len(changes)
         return kept

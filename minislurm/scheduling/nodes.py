@@ -7,7 +7,7 @@ present has bitmaps: for the future, counts are enough.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from minislurm.domain.ids import Bitmap, indexes_of, lowest_bits
 from minislurm.domain.resources import NodeAllocation, capability_number
 from minislurm.domain.topology import Topology
+from minislurm.scheduling.changes import Changes
 from minislurm.scheduling.domains import Indexes, Layout
 from minislurm.scheduling.gpu_links import closest
 from minislurm.scheduling.model import NodeAvailability
 
 Mask = NDArray[np.bool_]
 Milli = NDArray[np.int64]
+#: The nodes that are asked about.
+Where: TypeAlias = "slice | Indexes"
 
 #: A whole GPU in thousandths.
 WHOLE = 1000
@@ -72,8 +75,16 @@ class Counts:
             if not self.shared[share.node, share.gpu]:
                 self.gpus[:, share.node] -= share.gpus
             self.shared[share.node, share.gpu] += share.milli
-        elif any(share.gpus):
-            self.gpus[:, share.node] -= share.gpus
+        else:
+            for row, count in enumerate(share.gpus):
+                if count:
+                    self.gpus[row, share.node] -= count
+
+    def whole_gpus(self, where: Where) -> Indexes:
+        """GPUs of all types together that are free as a whole, of these nodes."""
+        # Most often there is one type, and one row is taken much quicker than several.
+        gpus = self.gpus
+        return gpus[0][where] if len(gpus) == 1 else np.asarray(gpus[:, where].sum(axis=0))
 
     def take_all(self, shares: Sequence[Share]) -> None:
         """The same for several shares, none of them of the same node."""
@@ -93,7 +104,7 @@ class Inventory:
 
     __slots__ = (
         "_rows_for", "_type_attributes", "features", "gpu_row", "has_gpus", "index", "known", "layout",
-        "links", "names", "rows", "total", "type_bits", "usable", "weight",
+        "links", "names", "rows", "total", "type_bits", "usable", "weight", "weights_differ",
     )  # fmt: skip
 
     def __init__(self, nodes: Sequence[NodeAvailability], topology: Topology) -> None:
@@ -103,6 +114,7 @@ class Inventory:
         self.layout = Layout.of(self.names, topology)
         self.usable = np.array([node.usable for node in nodes], dtype=np.bool_)
         self.weight = np.array([node.weight for node in nodes], dtype=np.int64)
+        self.weights_differ = len(set(self.weight.tolist())) > 1
         #: GPU type -> row of the GPU arrays. "" is the row of GPUs without a type, where there are any.
         self.rows: dict[str, int] = {}
         #: By row and node: the indexes of the GPUs of that type.
@@ -229,8 +241,7 @@ class PartialShares:
 
 
 class NodeTable:
-    """What is free now. `changes` lists the nodes of every placement, so that whoever keeps something
-    computed from the table can bring it up to date."""
+    """What is free now. `changes`: the nodes of every placement of the pass."""
 
     __slots__ = ("changes", "cpu_bits", "free", "gpu_bits", "inventory", "jobs", "turn", "turns")
 
@@ -239,7 +250,7 @@ class NodeTable:
         self.free = free
         self.cpu_bits = cpu_bits
         self.gpu_bits = gpu_bits
-        self.changes: list[int] = []
+        self.changes = Changes(len(inventory))
         #: Runs by node; which placement was the last there; and which of all was.
         self.jobs = np.zeros(len(inventory), dtype=np.int64)
         self.turns = np.zeros(len(inventory), dtype=np.int64)
@@ -304,7 +315,7 @@ class NodeTable:
             self.turn += 1
             self.turns[node] = self.turn
             self.jobs[node] += 1
-        self.changes += nodes
+        self.changes.add(nodes)
         return tuple([self._place(*share) for share in shares])
 
     def _place(

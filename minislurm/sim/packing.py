@@ -27,6 +27,7 @@ from minislurm.scheduling.model import RequestClass, TypicalRequest
 from minislurm.scheduling.nodes import NodeTable
 from minislurm.scheduling.place import choose
 from minislurm.scheduling.room import Room
+from minislurm.scheduling.rooms import Rooms
 from minislurm.scheduling.strategies import Strategies
 from minislurm.sim.job_specs import SpecMaker
 from minislurm.sim.openb import WHOLE, arrivals, demand_milli
@@ -85,17 +86,12 @@ class Packer:
         self._filters = Filters(self._table.inventory)
         self._strategies = Strategies(taken, self._table)
         self._partition = configuration.partitions[0]
-        #: By request: its room, and how many of the table's changes that has seen.
-        self._rooms: dict[ResourceRequest, tuple[Room, int]] = {}
+        self._rooms = Rooms(self._table.changes, len(taken.nodes))
 
     def offer(self, request: ResourceRequest) -> bool:
         """Places it; False: it does not fit."""
         table = self._table
-        room, seen = self._rooms.get(request) or (self._new_room(request), len(table.changes))
-        if seen < len(table.changes):
-            room.refresh(sorted(set(table.changes[seen:])))
-        self._rooms[request] = (room, len(table.changes))
-        shares = choose(room)
+        shares = choose(self._rooms.get(request, lambda: self._new_room(request)))
         if shares is None:
             return False
         table.place(table.settle(shares) if request.gpu_share_milli else shares)

@@ -102,6 +102,13 @@ def test_round_robin_goes_on_where_the_last_pass_ended() -> None:
     assert turns("round-robin", nodes, 6) == ["n4", "n2", "n3", "n1", "n4", "n2"]
 
 
+def test_round_robin_goes_round_a_large_cluster() -> None:
+    """Where rooms are only brought up to date, not made anew."""
+    nodes = some_nodes(300, cpus=2)
+    names = [node.name for node in nodes]
+    assert turns("round-robin", nodes, 600) == names + names
+
+
 def test_weighted_round_robin_takes_larger_nodes_oftener() -> None:
     nodes = [a_node("n1", cpus=40), a_node("n2", cpus=20), a_node("n3", cpus=20, gpus=8, gpu_type="a")]
     taken = turns("weighted-round-robin", nodes[:2], 30)

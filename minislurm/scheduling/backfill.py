@@ -101,8 +101,10 @@ class Backfill:
         Yields between units of work.
         """
         yield from self._load()
+        yield from self._timeline.sort()
         ends = self._timeline.sorted()
         times = self._times(ends.ends, edges)
+        yield
         from_index = self._first_with_enough(partition, demand, times)
         if from_index == len(times):
             return None

@@ -26,6 +26,7 @@ from minislurm.scheduling.ranks import Ranks
 from minislurm.scheduling.room import Room
 from minislurm.scheduling.rooms import Rooms
 from minislurm.scheduling.strategies import Strategies
+from minislurm.scheduling.work import finished
 from minislurm.scheduling.workspace import Candidate, Head, Verdicts, Workspace
 
 #: Misfits for which it helps to see what each node lacks.
@@ -36,13 +37,7 @@ _RESOURCES, _PRIORITY = Wait(Reason.RESOURCES), Wait(Reason.PRIORITY)
 
 def schedule(snapshot: Snapshot, workspace: Workspace | None = None, *, explain: bool = False) -> Plan:
     """What starts now and why the rest waits."""
-    passing = steps(snapshot, workspace, explain=explain)
-    while True:
-        try:
-            next(passing)
-        except StopIteration as done:
-            plan: Plan = done.value
-            return plan
+    return finished(steps(snapshot, workspace, explain=explain))
 
 
 def steps(

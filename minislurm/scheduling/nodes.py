@@ -107,11 +107,11 @@ class Inventory:
         "links", "names", "rows", "total", "type_bits", "usable", "weight", "weights_differ",
     )  # fmt: skip
 
-    def __init__(self, nodes: Sequence[NodeAvailability], topology: Topology) -> None:
+    def __init__(self, nodes: Sequence[NodeAvailability], layout: Layout) -> None:
         self.names = tuple(node.name for node in nodes)
         self.index = {name: i for i, name in enumerate(self.names)}
         self.features = tuple(node.features for node in nodes)
-        self.layout = Layout.of(self.names, topology)
+        self.layout = layout
         self.usable = np.array([node.usable for node in nodes], dtype=np.bool_)
         self.weight = np.array([node.weight for node in nodes], dtype=np.int64)
         self.weights_differ = len(set(self.weight.tolist())) > 1
@@ -137,8 +137,17 @@ class Inventory:
     def __len__(self) -> int:
         return len(self.names)
 
-    def read_gpus(self, nodes: Sequence[NodeAvailability]) -> Generator[None, None, None]:
-        """The second half of the construction. Yields between units of work."""
+    @classmethod
+    def build(cls, nodes: Sequence[NodeAvailability], topology: Topology) -> Generator[None, None, Inventory]:
+        """Yields between units of work."""
+        layout = yield from Layout.build([node.name for node in nodes], topology)
+        yield
+        inventory = cls(nodes, layout)
+        yield from inventory._read_gpus(nodes)
+        yield
+        return inventory
+
+    def _read_gpus(self, nodes: Sequence[NodeAvailability]) -> Generator[None, None, None]:
         for i, node in enumerate(nodes):
             if i % _CHUNK == 0:
                 yield
@@ -150,9 +159,11 @@ class Inventory:
                 rest &= ~bits
             if rest:
                 self._row("")[i] = rest
+        yield
         self.total.gpus = self.count_gpus([node.gpus for node in nodes])
         # Few different sets of GPUs: one comparison each finds the nodes that have it.
         for row, of_type in enumerate(self.type_bits):
+            yield
             for kind in set(of_type) - {0}:
                 where = np.array([other == kind for other in of_type], dtype=np.bool_)
                 for gpu in indexes_of(kind):
@@ -259,8 +270,7 @@ class NodeTable:
     @classmethod
     def build(cls, nodes: Sequence[NodeAvailability], topology: Topology) -> Generator[None, None, NodeTable]:
         """Yields between units of work."""
-        inventory = Inventory(nodes, topology)
-        yield from inventory.read_gpus(nodes)
+        inventory = yield from Inventory.build(nodes, topology)
         cpu_bits, gpu_bits = [int(node.cpus_free) for node in nodes], [int(node.gpus_free) for node in nodes]
         cpus = np.array([bits.bit_count() for bits in cpu_bits], dtype=np.int64)
         memory = np.array([node.memory_free_mib for node in nodes], dtype=np.int64)
@@ -268,7 +278,9 @@ class NodeTable:
         for i, node in enumerate(nodes):
             for gpu, milli in node.gpu_shares:
                 shared[i, gpu] = milli
+        yield
         free = Counts(cpus, memory, inventory.count_gpus(gpu_bits), shared)
+        yield
         table = cls(inventory, free, cpu_bits, gpu_bits)
         table.jobs[:] = [node.jobs for node in nodes]
         table.turns[:] = [node.last_placed for node in nodes]

@@ -266,7 +266,10 @@ def measure_pass(scale: Scale, classes: int) -> Iterator[Figure]:
     partition = Partition("batch", nodes=node_names(scale))
     requests = pending_requests(classes, draw)
     jobs = queued(requests, scale.pending // classes, partition, draw)
-    snapshot = Snapshot(NOW, nodes, running, jobs, a_topology(scale), SchedulerSection())
+    snapshot = Snapshot(
+        NOW, nodes, running, jobs, a_topology(scale), SchedulerSection(),
+        job_factor_max=partition.priority_job_factor,
+    )  # fmt: skip
     workspace = Workspace()
     collector.settle()
     first = timed(snapshot, workspace)

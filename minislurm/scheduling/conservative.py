@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minislurm.domain.configuration import Partition
-from minislurm.scheduling.backfill import Backfill, Fit, Reservation, Segments, runs_past, take_all
+from minislurm.scheduling.backfill import Backfill, Fit, Reservation, Segments, runs_past
 from minislurm.scheduling.capacity import Capacity, Demand, Sums
 from minislurm.scheduling.domains import Indexes
 from minislurm.scheduling.filters import Filters
@@ -39,8 +39,7 @@ class ConservativeBackfill(Backfill):
         #: Ends of the present reservations, besides those of running jobs.
         self._rises: list[float] = []
 
-    def started(self, shares: Iterable[Share], end: float) -> None:
-        shares = list(shares)
+    def started(self, shares: Sequence[Share], end: float) -> None:
         super().started(shares, end)
         self._profiles.clear()  # rare between reservations: made anew when it is needed
 
@@ -80,7 +79,7 @@ class ConservativeBackfill(Backfill):
         then = self._timeline.sorted().released_by(time, free)
         for other in self.reservations:
             if other.time <= time and runs_past(other.end, time):
-                take_all(then, other.shares)
+                then.take_all(other.shares)
         later = [
             other.beside for other in self.reservations if time < other.time and runs_past(end, other.time)
         ]

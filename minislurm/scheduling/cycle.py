@@ -99,7 +99,7 @@ def _start(turn: Turn, cycle: _Cycle, queue: Queue, draft: Draft) -> Generator[N
         limit = cycle.limit(turn, shares)
         if limit is not None:
             return limit
-        draft.start(turn, cycle.place(turn, shares))
+        draft.start(turn, (yield from cycle.place(turn, shares)))
         yield
         if queue.is_overtaken(turn):
             return None  # it has had its share for now
@@ -214,9 +214,9 @@ class _Cycle:
         rows = self._table.inventory.rows
         return self._accounts.blocked(turn.jobs, shares, rows) if self._accounts else None
 
-    def place(self, turn: Turn, shares: list[Share]) -> tuple[NodeAllocation, ...]:
+    def place(self, turn: Turn, shares: list[Share]) -> Generator[None, None, tuple[NodeAllocation, ...]]:
         """One more job of the class starts there."""
-        allocation = self._table.place(shares)
+        allocation = yield from self._table.place(shares)
         self._capacity.started(shares)
         self._backfill.started(shares, turn.end)
         self._openings.started(turn.jobs, shares)

@@ -320,15 +320,33 @@ class NodeTable:
         of_type = self.inventory.type_bits[share.gpus.index(1)][share.node]
         return share._replace(gpu=_lowest(self.gpu_bits[share.node] & of_type, 1).bit_length() - 1)
 
-    def place(self, shares: Sequence[Share]) -> tuple[NodeAllocation, ...]:
-        """Takes the lowest free CPUs of each share's node, and of its GPUs those that are closest."""
+    def place(self, shares: Sequence[Share]) -> Generator[None, None, tuple[NodeAllocation, ...]]:
+        """Takes the lowest free CPUs of each share's node, and of its GPUs those that are closest. Yields
+        between units of work, where there are many."""
+        if len(shares) <= _CHUNK:
+            self._take(shares)
+            return tuple([self._place(*share) for share in shares])
+        yield
+        self._take(shares)
+        allocation: list[NodeAllocation] = []
+        for start in range(0, len(shares), _CHUNK):
+            yield
+            allocation += [self._place(*share) for share in shares[start : start + _CHUNK]]
+        yield
+        return tuple(allocation)
+
+    def _take(self, shares: Sequence[Share]) -> None:
         self.free.take_all(shares)
-        for node in (nodes := [share.node for share in shares]):
-            self.turn += 1
-            self.turns[node] = self.turn
-            self.jobs[node] += 1
+        nodes = [share.node for share in shares]
         self.changes.add(nodes)
-        return tuple([self._place(*share) for share in shares])
+        if len(nodes) == 1:  # many times quicker than as an array
+            (node,) = nodes
+            self.turns[node] = self.turn + 1
+            self.jobs[node] += 1
+        else:
+            self.turns[nodes] = range(self.turn + 1, self.turn + 1 + len(nodes))
+            self.jobs[nodes] += 1
+        self.turn += len(nodes)
 
     def _place(
         self,

@@ -66,9 +66,9 @@ class Timeline:
         shares = (self._inventory.share_of(allocation) for allocation in job.allocation)
         return tuple([share for share in shares if share is not None])
 
-    def add(self, end: float, share: Share) -> None:
-        self._ends.append(end)
-        self._shares.append(share)
+    def add(self, end: float, shares: Sequence[Share]) -> None:
+        self._ends += [end] * len(shares)
+        self._shares += shares
         self._sorted = None
 
     def sorted(self) -> SortedShares:

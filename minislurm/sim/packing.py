@@ -92,7 +92,7 @@ class Packer:
         shares = choose(self._rooms.get(request, lambda: self._new_room(request)))
         if shares is None:
             return False
-        table.place(table.settle(shares) if request.gpu_share_milli else shares)
+        finished(table.place(table.settle(shares) if request.gpu_share_milli else shares))
         return True
 
     def _new_room(self, request: ResourceRequest) -> Room:

@@ -68,6 +68,7 @@ def steps(
             draft.wait(turn, misfit)
         yield
     cycle.tell_users_apart(turns)
+    yield from cycle.load_strategies(turns)
     yield from queue.load(turns)
     turns.clear()  # so that they are let go of one by one, not all at the end
 
@@ -185,6 +186,10 @@ class _Cycle:
         if self._openings.users_matter:
             for turn in turns:
                 turn.key = (turn.candidate.number, turn.jobs.user_id)
+
+    def load_strategies(self, turns: list[Turn]) -> Generator[None, None, None]:
+        partitions = {turn.jobs.partition.name: turn.jobs.partition for turn in turns}
+        yield from self._strategies.load(partitions.values())
 
     def misfit(self, candidate: Candidate) -> Wait | None:
         """Why it cannot start whoever ends; such jobs hold nobody up."""

@@ -9,7 +9,7 @@ state share one computation. Thus thousands of jobs of some hundred kinds cost l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,6 +35,10 @@ _FEW = 500
 _STRANDED = 2.0
 #: Above the node's place in the order of names.
 _SCORE_BIT = 20
+#: Bytes by which the memory of kept scores is bounded, and what those of one request take for each node.
+_BYTES, _BYTES_A_NODE = 48 << 20, 16
+#: Jobs counted between two yields: about a millisecond.
+_PIECE = 300
 
 
 class _Kept(Struct):
@@ -63,17 +67,12 @@ class Gradient(Ranked):
         #: The first GPU's type stands for the node's.
         first = inventory.gpu_row[:, 0] if inventory.gpu_row.shape[1] else np.full(len(inventory), -1)
         self._type = np.maximum(first, 0)
-        order = sorted(range(len(inventory)), key=inventory.names.__getitem__)
-        self._place = np.empty(len(inventory), dtype=np.int64)
-        self._place[order] = np.arange(len(inventory))
+        self._place = inventory.place_by_name
         self._left = np.zeros_like(inventory.gpu_row)
         self._seen = len(table.changes)
         self._look_at(range(len(inventory)))
         self._kept: dict[tuple[object, ...], _Kept] = {}
-
-    @classmethod
-    def of(cls, snapshot: Snapshot, table: NodeTable, *, balanced: bool = False) -> Gradient:
-        return cls(table, snapshot.typical or typical_of(snapshot), balanced=balanced)
+        self._most = max(4, _BYTES // (_BYTES_A_NODE * max(1, len(inventory))))
 
     def rank(self, room: Room, where: Where) -> Indexes:
         kept = self._scores(room)
@@ -100,6 +99,8 @@ class Gradient(Ranked):
         key = (*amounts, request.gpu_type, request.gpu_memory_min_mib, request.gpu_capability_min)
         kept = self._kept.get(key)
         if kept is None:
+            if len(self._kept) >= self._most:
+                del self._kept[next(iter(self._kept))]
             score, gpu = self._score(room, amounts, np.arange(len(self._type)))
             kept = self._kept[key] = _Kept(score, gpu, len(changes))
         elif kept.seen < len(changes):
@@ -110,13 +111,13 @@ class Gradient(Ranked):
 
     def _look_at(self, nodes: Sequence[int]) -> None:
         """What is left of the GPUs of these nodes."""
-        shared, bits = self._table.free.shared, self._table.gpu_bits
-        for node in nodes:
-            free = bits[node]
-            self._left[node] = [
-                WHOLE - used if used else WHOLE * (free >> gpu & 1)
-                for gpu, used in enumerate(shared[node].tolist())
-            ]
+        used = self._table.free.shared[nodes]
+        width = used.shape[1]
+        size = -(-width // 8)
+        every = b"".join([self._table.gpu_bits[node].to_bytes(size, "little") for node in nodes])
+        by_byte = np.frombuffer(every, dtype=np.uint8).reshape(len(nodes), size)
+        free = np.unpackbits(by_byte, axis=1, count=width, bitorder="little")
+        self._left[nodes] = np.where(used > 0, WHOLE - used, free.astype(np.int64) * WHOLE)
 
     # --- scores ------------------------------------------------------------------------------------------
 
@@ -195,15 +196,23 @@ class Gradient(Ranked):
         return will_do
 
 
-def typical_of(snapshot: Snapshot) -> tuple[TypicalRequest, ...]:
-    """What the running and the queued jobs ask of a node: the most frequent that make up 95 % of them."""
+def typical_of(snapshot: Snapshot) -> Generator[None, None, tuple[TypicalRequest, ...]]:
+    """What the running and the queued jobs ask of a node: the most frequent that make up 95 % of them. Yields
+    between units of work."""
     seen: Counter[TypicalRequest] = Counter()
-    for run in snapshot.running:
+    for number, run in enumerate(snapshot.running):
+        if number % _PIECE == 0:
+            yield
         for part in run.allocation[:1]:
             # Which type it asked for is not known any more.
             seen[TypicalRequest(0.0, part.cpu_count, part.gpu_count, part.gpu_share_milli or WHOLE)] += 1
+    looked_at = 0
     for jobs in snapshot.classes:
-        seen[_of_class(jobs)] += sum(len(job.tasks) or 1 for job in jobs.jobs)
+        request = _of_class(jobs)
+        for job in jobs.jobs:
+            seen[request] += len(job.tasks) or 1
+            if (looked_at := looked_at + 1) % _PIECE == 0:
+                yield
     whole = sum(seen.values()) or 1
     return most_frequent(replace(request, weight=count / whole) for request, count in seen.items())
 

@@ -103,8 +103,9 @@ class Inventory:
     """What does not change during a pass. `index` is a node's position in every array."""
 
     __slots__ = (
-        "_rows_for", "_type_attributes", "features", "gpu_row", "has_gpus", "index", "known", "layout",
-        "links", "names", "rows", "total", "type_bits", "usable", "weight", "weights_differ",
+        "_place_by_name", "_rows_for", "_type_attributes", "features", "gpu_row", "has_gpus", "index",
+        "known", "layout", "links", "names", "rows", "total", "type_bits", "usable", "weight",
+        "weights_differ",
     )  # fmt: skip
 
     def __init__(self, nodes: Sequence[NodeAvailability], layout: Layout) -> None:
@@ -130,6 +131,7 @@ class Inventory:
         self.links = {i: node.gpu_links for i, node in enumerate(nodes) if node.gpu_links}
         self._type_attributes = [node.gpu_attributes for node in nodes]
         self._rows_for: dict[tuple[str, int, str], Mask] = {}
+        self._place_by_name: Indexes | None = None
         self.has_gpus = np.array([node.gpus != 0 for node in nodes], dtype=np.bool_)
         #: False: never registered, so nobody knows yet what it has.
         self.known = cpus > 0
@@ -204,6 +206,15 @@ class Inventory:
             for row in self.type_bits
         ]
         return np.array(counts, dtype=np.int64).reshape(len(self.type_bits), len(bitmaps))
+
+    @property
+    def place_by_name(self) -> Indexes:
+        """By node: where it stands in the order of names."""
+        if self._place_by_name is None:
+            order = sorted(range(len(self.names)), key=self.names.__getitem__)
+            self._place_by_name = np.empty(len(order), dtype=np.int64)
+            self._place_by_name[order] = np.arange(len(order))
+        return self._place_by_name
 
     def gpus_by_row(self, node: int, bits: int) -> tuple[int, ...]:
         return tuple((bits & row[node]).bit_count() for row in self.type_bits)

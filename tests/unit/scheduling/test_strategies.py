@@ -16,6 +16,7 @@ from minislurm.scheduling.fragmentation import Fragmentation, gradient_score, mo
 from minislurm.scheduling.gradient import typical_of
 from minislurm.scheduling.model import NodeAvailability, TypicalRequest
 from minislurm.scheduling.strategies import STRATEGIES
+from minislurm.scheduling.work import finished
 from tests.builders import a_request
 from tests.unit.scheduling.builders import (
     a_class,
@@ -201,5 +202,5 @@ def test_typical_requests_are_those_running_and_queued() -> None:
             a_run("n2", cpus=(0, 1), gpus=(0,), job=901),
         ],
     )
-    found = {(t.cpus, t.gpus, t.milli): round(t.weight, 3) for t in typical_of(snapshot)}
+    found = {(t.cpus, t.gpus, t.milli): round(t.weight, 3) for t in finished(typical_of(snapshot))}
     assert found == {(2, 1, 500): 0.571, (1, 2, 1000): 0.286, (2, 1, 1000): 0.143}

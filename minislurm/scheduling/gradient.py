@@ -37,6 +37,8 @@ _STRANDED = 2.0
 _SCORE_BIT = 20
 #: Bytes by which the memory of kept scores is bounded, and what those of one request take for each node.
 _BYTES, _BYTES_A_NODE = 48 << 20, 16
+#: So many typical requests are enough, even where all are different.
+_MOST = 500
 #: Jobs counted between two yields: about a millisecond.
 _PIECE = 300
 
@@ -214,7 +216,7 @@ def typical_of(snapshot: Snapshot) -> Generator[None, None, tuple[TypicalRequest
             if (looked_at := looked_at + 1) % _PIECE == 0:
                 yield
     whole = sum(seen.values()) or 1
-    return most_frequent(replace(request, weight=count / whole) for request, count in seen.items())
+    return most_frequent(replace(request, weight=count / whole) for request, count in seen.items())[:_MOST]
 
 
 def _of_class(jobs: RequestClass) -> TypicalRequest:

@@ -309,7 +309,8 @@ def _by_leaf(room: Room, nodes: Indexes) -> Indexes:
 def _shares(room: Room, nodes: Sequence[int]) -> list[Share]:
     if len(nodes) == 1:
         count = room.bounds.tasks_of(1)
-        return [_share(room, nodes[0], count, room.request.gpus_total or gpus_on_node(room.request, count))]
+        gpus = max(room.request.gpus_total, gpus_on_node(room.request, count))
+        return [_share(room, nodes[0], count, gpus)]
     tasks = _deal_evenly(room, nodes) if room.request.spread else _deal_tasks(room, nodes)
     is_whole = not room.request.gpu_share_milli
     if room.gpus is None and is_whole and len(nodes) > 2 and tasks[0] == tasks[-1] and len(set(tasks)) == 1:

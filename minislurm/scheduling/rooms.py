@@ -34,7 +34,3 @@ class Rooms:
                 room.refresh(self._changes.since(seen))
         self._kept[key] = (room, len(self._changes))
         return room
-
-    def forget(self, key: Hashable) -> None:
-        """It is not asked for again in this pass."""
-        self._kept.pop(key, None)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from minislurm.cluster import sentences
-from minislurm.cluster.outlook import outlook
+from minislurm.cluster.outlook import look_ahead
 from minislurm.cluster.proposals import Change, changes
 from minislurm.cluster.snapshot import snapshot
 from minislurm.cluster.state import ClusterState
@@ -41,19 +41,23 @@ def explanation(
     base = _facts(state, job, now, task)
     if job.state is not JobState.PENDING:
         return replace(base, sentences=sentences.life(state, job, now))
-    taken, ahead = snapshot(state, now), outlook(state, now)
+    taken = snapshot(state, now)
     limits = tuple(sentences.bounds(job, task))
     waits_for = sentences.life(state, job, now)
     key = _key(state, job)
     if key is None:
         with suppress(OutOfTime):
+            ahead = yield from look_ahead(state, now)
             known = known or (yield from _estimate(taken, ahead, job, task))
         return _with_estimate(replace(base, sentences=(*waits_for, *limits)), known)
     workspace = Workspace()
     copied = replace(job, pending_tasks=list(job.pending_tasks))
     findings = Findings(Wait(Reason.NONE), 0, {})
-    advice = _Advice(state, copied, taken, ahead, key, workspace)
+    proposals: list[Proposal] = []
     with suppress(OutOfTime):
+        ahead = yield from look_ahead(state, now)
+        advice = _Advice(state, copied, taken, ahead, key, workspace)
+        proposals = advice.found
         findings = yield from find(taken, job.id, key, workspace)
         known = known or (yield from _estimate(taken, ahead, job, task))
         yield from advice.look(findings, known)
@@ -69,7 +73,7 @@ def explanation(
         first_ahead=findings.first_ahead,
         ahead_but_waiting=findings.ahead_but_waiting,
         heads=tuple(HeadAhead(h.job_id, h.start, h.nodes, h.is_cause) for h in findings.heads),
-        proposals=tuple(advice.found),
+        proposals=tuple(proposals),
     )
     return _with_estimate(full, known)
 

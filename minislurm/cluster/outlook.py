@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Generator, Hashable, Iterator
 
 from msgspec.structs import replace
 
@@ -17,38 +17,57 @@ from minislurm.domain.job import Dependency, DependencyKind, Job
 from minislurm.domain.states import JobState
 from minislurm.scheduling.future import After, Arrival, Outlook, Turnover
 from minislurm.scheduling.model import QueuedJob, RequestClass
+from minislurm.scheduling.work import finished
 
 #: Tasks that follow their namesakes come one by one: nothing is foreseen for them. A job that waits for
 #: another's failure hopes for what a forecast does not assume.
 _UNFORESEEN = frozenset({DependencyKind.AFTER_NOT_OK, DependencyKind.AFTER_CORR})
 
+#: Jobs looked at between two yields.
+_PIECE = 300
+
 
 def outlook(state: ClusterState, now: float) -> Outlook:
     """Goes with `snapshot(state, now)`."""
-    pending = [job for job in state.jobs.values() if job.state is JobState.PENDING and not job.held]
-    return Outlook(
-        array_limits={job.id: job.array_limit for job in pending if job.is_array_rest and job.array_limit},
-        array_of={
-            job_id: job.array_job_id
-            for job_id in state.active
-            if (job := state.jobs[job_id]).is_array_task
-            and (rest := state.array_rest(job.array_job_id)) is not None
-            and rest.array_limit
-        },
-        charges={
-            job_id: (state.accounts.charged_of(job), tres.as_dict(job.allocated_tres))
-            for job_id in state.active
-            if (job := state.jobs[job_id]).allocated_tres
-        },
-        deadlines={job.id: job.deadline for job in pending if job.deadline},
-        arrivals=tuple(arrival for job in pending for arrival in _arrival(state, job, now)),
-        turnovers=tuple(turnover for job in pending for turnover in _turnovers(state, job)),
-    )
+    return finished(look_ahead(state, now))
+
+
+def look_ahead(state: ClusterState, now: float) -> Generator[None, None, Outlook]:
+    """The same. Yields between units of about a millisecond; a job that starts or is changed meanwhile is
+    taken as it is then, which makes no great difference to an estimate."""
+    array_limits, deadlines = {}, {}
+    arrivals: list[Arrival] = []
+    turnovers: list[Turnover] = []
+    for number, job in enumerate(list(state.jobs.values())):
+        if number % _PIECE == 0:
+            yield
+        if job.state is not JobState.PENDING or job.held:
+            continue
+        if job.is_array_rest and job.array_limit:
+            array_limits[job.id] = job.array_limit
+        if job.deadline:
+            deadlines[job.id] = job.deadline
+        if job.id in state.queue:
+            turnovers += _turnovers(state, job)
+        elif job.partition in state.partitions:
+            arrivals += _arrival(state, job, now)
+    array_of, charges = {}, {}
+    for number, job_id in enumerate(list(state.active)):
+        if number % _PIECE == 0:
+            yield
+        active = state.jobs.get(job_id)
+        if active is None:
+            continue
+        if active.allocated_tres:
+            charges[job_id] = state.accounts.charged_of(active), tres.as_dict(active.allocated_tres)
+        rest = state.array_rest(active.array_job_id) if active.is_array_task else None
+        if rest is not None and rest.array_limit:
+            array_of[job_id] = active.array_job_id
+    return Outlook(array_limits, array_of, charges, deadlines, tuple(arrivals), tuple(turnovers))
 
 
 def _arrival(state: ClusterState, job: Job, now: float) -> Iterator[Arrival]:
-    if job.id in state.queue or job.partition not in state.partitions:
-        return
+    """Of a job that is not in the queue yet."""
     after = []
     for clause in job.dependencies:
         if clause.kind in _UNFORESEEN:
@@ -98,9 +117,8 @@ def _slots(state: ClusterState, rest: Job) -> int:
 
 
 def _turnovers(state: ClusterState, job: Job) -> Iterator[Turnover]:
-    """When it has waited for its switches long enough, and when it will have waited in vain."""
-    if job.id not in state.queue:
-        return
+    """Of a job of the queue: when it has waited for its switches long enough, and when it will have waited in
+    vain."""
     request = job.request
     if request.switches and request.switches_wait_s:
         time = job.eligible_time + request.switches_wait_s

@@ -10,7 +10,7 @@ import asyncio
 import gc
 
 #: Young objects between two collections of the youngest; of these between two of the next generation.
-_YOUNG, _MIDDLE = 2_000, 4
+_YOUNG, _MIDDLE = 1_000, 4
 #: Never by itself.
 _OLD = 1_000_000
 _SWEEP_INTERVAL_S = 1800.0

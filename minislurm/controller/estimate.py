@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 from msgspec.structs import replace
 
 from minislurm.cluster.messages import Caller, SubmitJob
 from minislurm.cluster.snapshot import snapshot
 from minislurm.cluster.state import ClusterState
 from minislurm.cluster.submission import decide_submission
-from minislurm.controller.forecasts import LONGEST_S, Forecasts
+from minislurm.controller.forecasts import Forecasts
 from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.job import Job, JobSpec
 from minislurm.domain.states import PartitionState
@@ -23,7 +21,7 @@ async def test_submission(
     """It joins the queue with the priority that it would have, and the planner runs forward on a copy until
     it starts. Raises Refusal where the submission would be refused, or where no start can be foreseen."""
     # NumPy takes a tenth of a second to load: after a restart, answers come before the first pass.
-    from minislurm.cluster.outlook import alone, outlook
+    from minislurm.cluster.outlook import alone, look_ahead
     from minislurm.scheduling.future import Arrival
     from minislurm.scheduling.predict import Forecast
 
@@ -34,7 +32,8 @@ async def test_submission(
     # As Slurm, it asks when the job would start once nothing but the queue is in its way.
     candidate = alone(state, job, max(now, job.begin_time))
     candidate = replace(candidate, partition=replace(candidate.partition, state=PartitionState.UP))
-    taken, ahead = snapshot(state, now), outlook(state, now)
+    taken = snapshot(state, now)
+    ahead = await forecasts.finish(look_ahead(state, now))
     if job.begin_time > now:
         ahead = replace(ahead, arrivals=(*ahead.arrivals, Arrival(candidate, job.begin_time)))
     else:
@@ -43,9 +42,7 @@ async def test_submission(
     if job.is_array_rest and job.array_limit:
         ahead = replace(ahead, array_limits={**ahead.array_limits, job.id: job.array_limit})
     forecast = Forecast(taken, ahead)
-    end = time.monotonic() + LONGEST_S
-    if not await forecasts.drain(forecast.run(until=job.id), end):
-        await forecasts.drain(forecast.extrapolate(), end + LONGEST_S)
+    await forecasts.carry_on(forecast, job.id)
     estimate = forecast.estimates.get(job.id)
     if estimate is None:
         # Never, as things are; or later than anybody has looked.

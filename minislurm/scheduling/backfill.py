@@ -10,7 +10,7 @@ only ends happen, so these instants are all that has to be looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from math import inf
 
 import numpy as np
@@ -43,8 +43,9 @@ class Reservation(Struct, frozen=True):
     #: Of `beside`, by partition; empty after every change.
     sums: dict[str, Sums] = field(default_factory=dict)
 
-    def take(self, share: Share) -> None:
-        self.beside.take(share)
+    def take_all(self, shares: Sequence[Share]) -> None:
+        """None of them of the same node."""
+        self.beside.take_all(shares)
         self.sums.clear()
 
 
@@ -62,13 +63,12 @@ class Backfill:
         self._timeline = timeline
         self.reservations: list[Reservation] = []
 
-    def started(self, shares: Iterable[Share], end: float) -> None:
+    def started(self, shares: Sequence[Share], end: float) -> None:
         """A placement of this pass."""
-        for share in shares:
-            self._timeline.add(end, share)
-            for reservation in self.reservations:
-                if runs_past(end, reservation.time):
-                    reservation.take(share)
+        self._timeline.add(end, shares)
+        for reservation in self.reservations:
+            if runs_past(end, reservation.time):
+                reservation.take_all(shares)
 
     def reached_by(self, end: float) -> list[Counts]:
         """What a job that starts now and runs until `end` must fit into, besides what is free now."""
@@ -102,8 +102,10 @@ class Backfill:
         Yields between units of work.
         """
         yield from self._load()
+        yield from self._timeline.sort()
         ends = self._timeline.sorted()
         times = self._times(ends.ends, edges)
+        yield
         from_index = self._first_with_enough(partition, demand, times)
         if from_index == len(times):
             return None
@@ -136,7 +138,7 @@ class Backfill:
         """Keeps them for a job that starts as soon as others have ended, which they are about to do. `free`:
         what is there then, beside everything reserved."""
         beside = at_least_zero(free.copy())
-        take_all(beside, shares)
+        beside.take_all(shares)
         self.reservations.append(Reservation(partition.name, self._now, end, tuple(shares), beside))
 
     def leave_early(self, shares: Sequence[Share], end: float) -> None:
@@ -182,7 +184,7 @@ class Backfill:
         then = self._timeline.sorted().released_by(time, free)
         for reservation in self.reservations:
             if runs_past(reservation.end, time):
-                take_all(then, reservation.shares)
+                then.take_all(reservation.shares)
         return then
 
     def _keep(
@@ -191,11 +193,10 @@ class Backfill:
         """`beside`: what is free at that time but for reservations. It becomes the new one's own."""
         for other in self.reservations:
             if other.time <= time and runs_past(other.end, time):
-                take_all(beside, other.shares)
+                beside.take_all(other.shares)
             if time <= other.time and runs_past(end, other.time):
-                for share in shares:
-                    other.take(share)
-        take_all(beside, shares)
+                other.take_all(shares)
+        beside.take_all(shares)
         reservation = Reservation(partition, time, end, shares, beside)
         self.reservations.append(reservation)
         return reservation
@@ -209,11 +210,6 @@ def end_of(now: float, time_limit_s: float) -> float:
 def runs_past(end: float, time: float) -> bool:
     """What has no end also holds its nodes at a shadow time that never comes."""
     return end > time or end == inf
-
-
-def take_all(counts: Counts, shares: Iterable[Share]) -> None:
-    for share in shares:
-        counts.take(share)
 
 
 def at_least_zero(counts: Counts) -> Counts:

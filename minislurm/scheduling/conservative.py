@@ -15,9 +15,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterable, Sequence
 from math import inf
 
+import numpy as np
+from numpy.typing import NDArray
+
 from minislurm.domain.configuration import Partition
-from minislurm.scheduling.backfill import Backfill, Fit, Reservation, Segments, runs_past, take_all
+from minislurm.scheduling.backfill import Backfill, Fit, Reservation, Segments, runs_past
 from minislurm.scheduling.capacity import Capacity, Demand, Sums
+from minislurm.scheduling.domains import Indexes
 from minislurm.scheduling.filters import Filters
 from minislurm.scheduling.model import Snapshot
 from minislurm.scheduling.nodes import Counts, Share
@@ -35,8 +39,7 @@ class ConservativeBackfill(Backfill):
         #: Ends of the present reservations, besides those of running jobs.
         self._rises: list[float] = []
 
-    def started(self, shares: Iterable[Share], end: float) -> None:
-        shares = list(shares)
+    def started(self, shares: Sequence[Share], end: float) -> None:
         super().started(shares, end)
         self._profiles.clear()  # rare between reservations: made anew when it is needed
 
@@ -56,7 +59,9 @@ class ConservativeBackfill(Backfill):
     ) -> Generator[None, None, Reservation | None]:
         """Earliest start beside everything reserved so far. None: none was found."""
         yield from self._load()
+        yield from self._timeline.sort()
         profile = self._profile(partition, free)
+        yield
         for edge in edges:
             profile.cut(edge)
         time = self._now
@@ -78,7 +83,7 @@ class ConservativeBackfill(Backfill):
         then = self._timeline.sorted().released_by(time, free)
         for other in self.reservations:
             if other.time <= time and runs_past(other.end, time):
-                take_all(then, other.shares)
+                then.take_all(other.shares)
         later = [
             other.beside for other in self.reservations if time < other.time and runs_past(end, other.time)
         ]
@@ -100,12 +105,8 @@ class ConservativeBackfill(Backfill):
 
     def _release(self, profile: Profile, partition: Partition, ends: SortedShares) -> None:
         inside = self._filters.members(partition).mask[ends.nodes]
-        profile.release(
-            ends.ends[inside].tolist(),
-            ends.cpus[inside].tolist(),
-            ends.memory_mib[inside].tolist(),
-            ends.gpus[inside].sum(axis=1).tolist(),
-        )
+        amounts = np.column_stack((ends.cpus, ends.memory_mib, ends.gpus.sum(axis=1)))
+        profile.release(ends.ends[inside], amounts[inside])
 
     def _sums_in(self, partition: Partition, shares: Iterable[Share]) -> Sums:
         mask = self._filters.members(partition).mask
@@ -125,16 +126,16 @@ class Profile:
         self._times = [now]
         self._free = [free]
 
-    def release(self, ends: list[float], cpus: list[int], memory_mib: list[int], gpus: list[int]) -> None:
-        """Of running jobs, in order of their ends. Before any `take`."""
-        for end, *amounts in zip(ends, cpus, memory_mib, gpus, strict=True):
-            last = self._free[-1]
-            sums = Sums(*(have + more for have, more in zip(last, amounts, strict=True)))
-            if end > self._times[-1]:
-                self._times.append(end)
-                self._free.append(sums)
-            else:
-                self._free[-1] = sums
+    def release(self, ends: NDArray[np.float64], amounts: Indexes) -> None:
+        """Of running jobs, in order of their ends; a row of amounts for each, as in `Sums`. Before any
+        `take`."""
+        (now,), (free,) = self._times, self._free
+        times = np.append(now, np.maximum(ends, now))
+        sums = np.concatenate(([free], amounts)).cumsum(axis=0)
+        # Of several at one time the last has the sum of them all.
+        is_last = np.append(times[1:] > times[:-1], True)
+        self._times = times[is_last].tolist()
+        self._free = [Sums(*row) for row in sums[is_last].tolist()]
 
     def take(self, start: float, end: float, amounts: Sums) -> None:
         first = self.cut(start)

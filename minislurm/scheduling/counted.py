@@ -59,7 +59,7 @@ def _in_domain(
     sizes = np.bincount(leaf_of_node[members])
     needless = ~np.isin(members, required)
     largest_leaf_first = np.lexsort(
-        (members, room.score[members], leaf_of_node[members], -sizes[leaf_of_node[members]], needless)
+        (members, room.scores(members), leaf_of_node[members], -sizes[leaf_of_node[members]], needless)
     )
     orders = [largest_leaf_first]
     orders += [np.lexsort((members, -amount[members], needless)) for amount in amounts_of(room)]

@@ -28,6 +28,7 @@ from minislurm.scheduling.rivals import Rival
 from minislurm.scheduling.room import Room
 from minislurm.scheduling.rooms import Rooms
 from minislurm.scheduling.strategies import Strategies
+from minislurm.scheduling.work import finished
 from minislurm.scheduling.workspace import Candidate, Head, Verdicts, Workspace
 
 #: Misfits for which it helps to see what each node lacks.
@@ -38,13 +39,7 @@ _RESOURCES, _PRIORITY = Wait(Reason.RESOURCES), Wait(Reason.PRIORITY)
 
 def schedule(snapshot: Snapshot, workspace: Workspace | None = None, *, explain: bool = False) -> Plan:
     """What starts now and why the rest waits."""
-    passing = steps(snapshot, workspace, explain=explain)
-    while True:
-        try:
-            next(passing)
-        except StopIteration as done:
-            plan: Plan = done.value
-            return plan
+    return finished(steps(snapshot, workspace, explain=explain))
 
 
 def steps(
@@ -75,6 +70,7 @@ def steps(
             draft.wait(turn, misfit)
         yield
     cycle.tell_users_apart(turns)
+    yield from cycle.load_strategies(turns)
     yield from queue.load(turns)
     turns.clear()  # so that they are let go of one by one, not all at the end
 
@@ -107,7 +103,7 @@ def _start(turn: Turn, cycle: _Cycle, queue: Queue, draft: Draft) -> Generator[N
         limit = cycle.limit(turn, shares)
         if limit is not None:
             return limit
-        draft.start(turn, cycle.place(turn, shares))
+        draft.start(turn, (yield from cycle.place(turn, shares)))
         yield
         if queue.is_overtaken(turn):
             return None  # it has had its share for now
@@ -197,6 +193,10 @@ class _Cycle:
             for turn in turns:
                 turn.key = (turn.candidate.number, turn.jobs.user_id)
 
+    def load_strategies(self, turns: list[Turn]) -> Generator[None, None, None]:
+        partitions = {turn.jobs.partition.name: turn.jobs.partition for turn in turns}
+        yield from self._strategies.load(partitions.values())
+
     def misfit(self, candidate: Candidate) -> Wait | None:
         """Why it cannot start whoever ends; such jobs hold nobody up."""
         jobs = candidate.jobs
@@ -226,9 +226,9 @@ class _Cycle:
         rows = self._table.inventory.rows
         return self._accounts.blocked(turn.jobs, shares, rows) if self._accounts else None
 
-    def place(self, turn: Turn, shares: list[Share]) -> tuple[NodeAllocation, ...]:
+    def place(self, turn: Turn, shares: list[Share]) -> Generator[None, None, tuple[NodeAllocation, ...]]:
         """One more job of the class starts there."""
-        allocation = self._table.place(shares)
+        allocation = yield from self._table.place(shares)
         self._capacity.started(shares)
         self._backfill.started(shares, turn.end)
         self._openings.started(turn.jobs, shares)

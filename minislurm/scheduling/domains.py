@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -73,25 +73,31 @@ class Layout(Struct, frozen=True):
         return len(self.nodes_of_leaf)
 
     @classmethod
-    def of(cls, names: Sequence[NodeName], topology: Topology) -> Layout:
+    def build(cls, names: Sequence[NodeName], topology: Topology) -> Generator[None, None, Layout]:
+        """Yields between units of work."""
         position = {name: i for i, name in enumerate(topology.domains)}
         first_node: dict[str, NodeName] = {}
         leaves = [topology.leaf_of_node.get(name, "") for name in names]
         for leaf, name in zip(leaves, names, strict=True):
             first_node.setdefault(leaf, name)
+        yield
         paths = {leaf: topology.path(name) for leaf, name in first_node.items()}
         ordered = sorted(paths, key=lambda leaf: [position[domain] for domain in paths[leaf]])
+        yield
         number = {leaf: i for i, leaf in enumerate(ordered)}
         leaf_of_node = np.array([number[leaf] for leaf in leaves], dtype=np.int64)
         levels = _heights([paths[leaf] for leaf in ordered])
+        yield
+        within = _named_levels([paths[leaf] for leaf in ordered], levels, topology)
+        yield
         order = np.argsort(leaf_of_node, kind="stable")
         sizes = np.bincount(leaf_of_node, minlength=len(ordered))
         starts = np.cumsum(sizes) - sizes
         return cls(
             leaf_of_node,
-            tuple(np.split(order, starts[1:])) if ordered else (),
+            tuple([order[start : start + size] for start, size in zip(starts, sizes, strict=True)]),
             Scope(levels),
-            _named_levels([paths[leaf] for leaf in ordered], levels, topology),
+            within,
             order,
             starts,
             _rows(order, starts, sizes),

@@ -26,6 +26,8 @@ class Draft:
         self._placements: list[Placement] = []
         self._standings: list[Standing] = []
         self._limited: list[tuple[QueuedJob, PriorityLine]] = []
+        #: Most classes wait for one of few reasons.
+        self._alone: dict[int, tuple[Wait]] = {}
         #: Which placements are of jobs that bid for them.
         self.bids: list[tuple[int, RequestClass]] = []
         self.preemptions: list[Preemption] = []
@@ -46,7 +48,10 @@ class Draft:
     def wait(self, turn: Turn, *why: Wait) -> None:
         """`why` of the jobs from the next one on; the last of them of all behind as well."""
         first = turn.position if turn.first_blocked < 0 else turn.first_blocked
-        self._standings.append(Standing(turn.jobs, turn.priority, first, (*turn.waits, *why)))
+        every = (*turn.waits, *why)
+        if len(every) == 1:
+            every = self._alone.setdefault(id(every[0]), every)
+        self._standings.append(Standing(turn.jobs, turn.priority, first, every))
 
     def plan(self) -> Plan:
         waiting = tuple(self._standings), tuple(self._limited)

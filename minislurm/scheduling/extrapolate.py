@@ -8,20 +8,32 @@ pool was busy while the planner ran. No nodes are named.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Generator, Iterator, Sequence
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
-from minislurm.domain.ids import JobId
+from minislurm.domain.configuration import Partition
+from minislurm.domain.ids import JobId, NodeName
+from minislurm.domain.states import Reason
 from minislurm.domain.tres import CPU, GPU
 from minislurm.scheduling.limits import least_tres
-from minislurm.scheduling.model import RequestClass, Snapshot, Standing
+from minislurm.scheduling.model import Snapshot, Standing
 from minislurm.scheduling.nodes import Counts, Inventory
 
 #: Jobs between two yields: about a millisecond.
 _PIECE = 200
+
+
+#: Time alone does not help who waits for one of these.
+NEVER = frozenset(
+    {
+        Reason.PARTITION_DOWN, Reason.PARTITION_INACTIVE, Reason.PARTITION_TIME_LIMIT,
+        Reason.PARTITION_NODE_LIMIT, Reason.PARTITION_CONFIG, Reason.BAD_CONSTRAINTS,
+        Reason.NODES_UNAVAILABLE, Reason.TOPOLOGY,
+    }
+)  # fmt: skip
 
 
 class Pace:
@@ -52,7 +64,7 @@ def _amounts(total: Counts, free: Counts) -> NDArray[np.float64]:
     return np.array([total.cpus - free.cpus, gpus], dtype=np.float64)
 
 
-class Start(NamedTuple):
+class Start(Struct, frozen=True, gc=False):
     """The job starts then; its last task (of an array) then."""
 
     job_id: JobId
@@ -60,25 +72,32 @@ class Start(NamedTuple):
     last: float
 
 
-class _Entry(NamedTuple):
-    """Smallest first."""
+class _Entry(Struct, frozen=True, order=True, gc=False):
+    """Smallest first. No two have the same job."""
 
     tier: int
     priority: int
     eligible_time: float
     job_id: JobId
     tasks: int
-    jobs: RequestClass
+    #: Of each task.
+    cpus: int
+    gpus: int
+    time_limit_s: float
+    partition: str
 
 
 def extrapolate(
-    snapshot: Snapshot, standings: Iterable[Standing], inventory: Inventory, pace: Pace
+    snapshot: Snapshot, standings: list[Standing], inventory: Inventory, pace: Pace
 ) -> Generator[None, None, list[Start]]:
-    """Of all that wait there, in the order in which they start. Yields between units of work."""
-    pools = _Pools(snapshot, inventory, pace)
+    """Of all that wait there and can start, in no order. Takes the standings out of their list: to let go of
+    a hundred thousand at once would take a while. Yields between units of work."""
+    pools = yield from _pools(snapshot, inventory, pace)
     pieces: list[list[_Entry]] = [[]]
-    for standing in standings:
-        for entry in _entries(standing):
+    while standings:
+        if len(standings) % _PIECE == 0:
+            yield
+        for entry in _entries(standings.pop()):
             pieces[-1].append(entry)
             if len(pieces[-1]) == _PIECE:
                 pieces[-1].sort()
@@ -86,63 +105,85 @@ def extrapolate(
                 yield
     pieces[-1].sort()
     found: list[Start] = []
-    for entry in heapq.merge(*pieces):
-        found.append(pools.of(entry.jobs.partition.name).start(entry, snapshot.now))
+    for entry in heapq.merge(*map(_taken, pieces)):
+        found.append(pools[entry.partition].start(entry, snapshot.now))
         if len(found) % _PIECE == 0:
             yield
     return found
 
 
+def _taken(piece: list[_Entry]) -> Iterator[_Entry]:
+    piece.reverse()
+    while piece:
+        yield piece.pop()
+
+
 def _entries(standing: Standing) -> Iterator[_Entry]:
+    if standing.head.reason in NEVER:
+        return
     jobs, line = standing.jobs, standing.priority
     tier = -jobs.partition.priority_tier
+    asked = least_tres(jobs.request, jobs.partition)
+    cpus, gpus = asked.get(CPU, 0), asked.get(GPU, 0)
     for job in jobs.jobs[standing.first :]:
         priority = -line.unbounded_at(job.eligible_time)
-        yield _Entry(tier, priority, job.eligible_time, job.job_id, len(job.tasks) or 1, jobs)
+        yield _Entry(
+            tier, priority, job.eligible_time, job.job_id, len(job.tasks) or 1, cpus, gpus,
+            jobs.time_limit_s, jobs.partition.name,
+        )  # fmt: skip
 
 
 class _Pool:
+    """What is worked off in a second, and how much there is to be done first: CPUs, GPUs."""
+
     def __init__(self, cpus: float, gpus: float) -> None:
-        self._rates = {CPU: cpus, GPU: gpus}
-        self._ahead = {CPU: 0.0, GPU: 0.0}
-        #: By class, which the entries keep alive.
-        self._asked: dict[int, dict[str, int]] = {}
+        self._cpus, self._gpus = max(cpus, 1.0), max(gpus, 1.0)
+        self._cpu_seconds = self._gpu_seconds = 0.0
 
     def start(self, entry: _Entry, now: float) -> Start:
         """When the work before it is done; its own is then before the next."""
-        asked = self._asked.get(id(entry.jobs))
-        if asked is None:
-            asked = least_tres(entry.jobs.request, entry.jobs.partition)
-            self._asked[id(entry.jobs)] = asked
-        first = now + self._delay(asked)
-        for name in self._ahead:
-            self._ahead[name] += asked.get(name, 0) * entry.jobs.time_limit_s * (entry.tasks - 1)
-        last = now + self._delay(asked)
-        for name in self._ahead:
-            self._ahead[name] += asked.get(name, 0) * entry.jobs.time_limit_s
+        first = now + self._delay(entry)
+        self._add(entry, entry.tasks - 1)
+        last = now + self._delay(entry)
+        self._add(entry, 1)
         return Start(entry.job_id, first, max(first, last))
 
-    def _delay(self, asked: dict[str, int]) -> float:
-        waits = [self._ahead[name] / max(rate, 1.0) for name, rate in self._rates.items() if asked.get(name)]
-        return max(waits, default=0.0)
+    def _add(self, entry: _Entry, tasks: int) -> None:
+        self._cpu_seconds += entry.cpus * entry.time_limit_s * tasks
+        self._gpu_seconds += entry.gpus * entry.time_limit_s * tasks
+
+    def _delay(self, entry: _Entry) -> float:
+        by_cpus = self._cpu_seconds / self._cpus if entry.cpus else 0.0
+        return max(by_cpus, self._gpu_seconds / self._gpus) if entry.gpus else by_cpus
 
 
-class _Pools:
-    """Partitions that share nodes, directly or over others, are in one."""
+def _pools(snapshot: Snapshot, inventory: Inventory, pace: Pace) -> Generator[None, None, dict[str, _Pool]]:
+    """By partition: those that share nodes, directly or over others, are in one."""
+    partitions: dict[str, Partition] = {}
+    for number, jobs in enumerate(snapshot.classes):
+        partitions.setdefault(jobs.partition.name, jobs.partition)
+        if number % _PIECE == 0:
+            yield
+    #: The numbers of the groups that a node, and a group, has been found to be of.
+    group_of: dict[NodeName, int] = {}
+    merged_into = list(range(len(partitions)))
+    for number, partition in enumerate(partitions.values()):
+        yield
+        for node in partition.nodes:
+            other = _root(merged_into, group_of.setdefault(node, number))
+            if other != (own := _root(merged_into, number)):
+                merged_into[own] = other
+    members: dict[int, list[int]] = {}
+    for node, number in group_of.items():
+        if node in inventory.index:
+            members.setdefault(_root(merged_into, number), []).append(inventory.index[node])
+    yield
+    pools = {group: _Pool(*pace.of(nodes)) for group, nodes in members.items()}
+    roots = (_root(merged_into, number) for number in range(len(partitions)))
+    return {name: pools.get(root) or _Pool(0.0, 0.0) for name, root in zip(partitions, roots, strict=True)}
 
-    def __init__(self, snapshot: Snapshot, inventory: Inventory, pace: Pace) -> None:
-        partitions = {jobs.partition.name: jobs.partition for jobs in snapshot.classes}
-        self._of: dict[str, _Pool] = {}
-        while partitions:
-            name, first = partitions.popitem()
-            names, nodes = [name], set(first.nodes)
-            while joined := [n for n, other in partitions.items() if not nodes.isdisjoint(other.nodes)]:
-                for n in joined:
-                    nodes.update(partitions.pop(n).nodes)
-                names += joined
-            indexes = [inventory.index[node] for node in nodes if node in inventory.index]
-            pool = _Pool(*pace.of(indexes))
-            self._of.update(dict.fromkeys(names, pool))
 
-    def of(self, partition: str) -> _Pool:
-        return self._of[partition]
+def _root(merged_into: list[int], group: int) -> int:
+    while merged_into[group] != group:
+        group = merged_into[group]
+    return group

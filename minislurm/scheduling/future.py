@@ -7,8 +7,9 @@ snapshot of any later instant. What has not changed are the same objects, so tha
 from __future__ import annotations
 
 import heapq
+from bisect import insort
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Generator, Hashable, Iterable, Mapping, Sequence
 from itertools import count
 from math import inf
 
@@ -31,6 +32,9 @@ from minislurm.scheduling.model import (
     RunningJob,
     Snapshot,
 )
+
+#: Classes, jobs or nodes looked at between two yields: about a millisecond.
+_PIECE = 200
 
 
 class After(Struct, frozen=True):
@@ -79,7 +83,10 @@ class Outlook(Struct, frozen=True):
 
 
 class Future:
+    """What takes long yields between units of work."""
+
     def __init__(self, snapshot: Snapshot, outlook: Outlook) -> None:
+        """To be followed by `load`."""
         self.now = snapshot.now
         self._first = snapshot
         self._outlook = outlook
@@ -89,9 +96,11 @@ class Future:
         self._licenses = dict(snapshot.licenses)
         self._ledger = snapshot.accounts.ledger.copy() if snapshot.accounts is not None else None
         self._charges = dict(outlook.charges)
-        self._classes: dict[Hashable, RequestClass] = {
-            _key(jobs): jobs for jobs in snapshot.classes if jobs.jobs
-        }
+        self._classes: dict[Hashable, RequestClass] = {}
+        #: By the first job of each class that may start: it is among those that do, if any of the class is.
+        self._front_of: dict[JobId, Hashable] = {}
+        #: The classes of jobs that are looked for by name (`_find`).
+        self._key_of: dict[JobId, Hashable] = {}
         self._runs = {run.job_id: run for run in snapshot.running}
         #: Simulated tasks have no record yet: their ids are -1, -2 …
         self._task_ids = count(-1, -1)
@@ -113,8 +122,29 @@ class Future:
         #: (time, position, arrival) of those whose time is known, and the others by what they wait for.
         self._coming: list[tuple[float, int, Arrival]] = []
         self._waiting_for: dict[JobId, list[int]] = {}
-        for position in range(len(outlook.arrivals)):
+
+    def load(self) -> Generator[None, None, None]:
+        """Reads the queue, and who comes later."""
+        named = set(self._outlook.array_limits) | {turnover.job_id for turnover in self._turnovers}
+        for number, jobs in enumerate(self._first.classes):
+            if jobs.jobs:
+                self._put(_key(jobs), jobs, jobs.jobs)
+                if named:
+                    yield from self._note_keys(jobs, named)
+            if number % _PIECE == 0:
+                yield
+        for position in range(len(self._outlook.arrivals)):
             self._look_at(position, is_new=True)
+            if position % _PIECE == 0:
+                yield
+
+    def _note_keys(self, jobs: RequestClass, named: Container[JobId]) -> Generator[None, None, None]:
+        key = _key(jobs)
+        for number, job in enumerate(jobs.jobs, 1):
+            if job.job_id in named:
+                self._key_of[job.job_id] = key
+            if number % _PIECE == 0:
+                yield
 
     # What is to come
 
@@ -140,21 +170,24 @@ class Future:
         """Jobs that are not in the queue yet, but will be."""
         return bool(self._coming)
 
-    def advance(self, time: float) -> None:
+    def advance(self, time: float) -> Generator[None, None, None]:
         """To that instant: all that happens up to then has happened."""
         self.now = max(self.now, time)
         while self._ends and self._ends[0][0] <= self.now:
-            self._end(heapq.heappop(self._ends)[1])
+            yield from self._end(heapq.heappop(self._ends)[1])
+            yield
         while self._edges and self._edges[-1] <= self.now:
             self._edges.pop()
         while self._coming and self._coming[0][0] <= self.now:
             due, _, arrival = heapq.heappop(self._coming)
-            self._join(arrival.jobs, due)
+            yield from self._join(arrival.jobs, due)
             job_id = arrival.jobs.jobs[0].job_id
-            self._turnovers += [Turnover(due + wait_s, job_id, into) for wait_s, into in arrival.patience]
-            self._turnovers.sort(key=_latest_first)
+            for wait_s, into in arrival.patience:
+                insort(self._turnovers, Turnover(due + wait_s, job_id, into), key=_latest_first)
+            yield
         while self._turnovers and self._turnovers[-1].time <= self.now:
-            self._turn_over(self._turnovers.pop())
+            yield from self._turn_over(self._turnovers.pop())
+            yield
 
     def snapshot(self) -> Snapshot:
         accounts = self._first.accounts
@@ -172,42 +205,38 @@ class Future:
 
     # A plan is carried out
 
-    def carry_out(self, plan: Plan) -> None:
-        started = Counter(placement.job_id for placement in plan.placements)
+    def carry_out(self, plan: Plan) -> Generator[None, None, None]:
         by_job: dict[JobId, list[Placement]] = {}
         for placement in plan.placements:
             by_job.setdefault(placement.job_id, []).append(placement)
-        for key, jobs in list(self._classes.items()) if started else ():
-            self._start_of(key, jobs, started, by_job)
+        keys = [key for job_id in by_job if (key := self._front_of.get(job_id)) is not None]
+        for key in keys:
+            yield from self._start_of(key, self._classes[key], by_job)
 
     def _start_of(
-        self,
-        key: Hashable,
-        jobs: RequestClass,
-        started: Mapping[JobId, int],
-        by_job: Mapping[JobId, Sequence[Placement]],
-    ) -> None:
+        self, key: Hashable, jobs: RequestClass, by_job: Mapping[JobId, Sequence[Placement]]
+    ) -> Generator[None, None, None]:
         """The members that start stand at the front, but for arrays that are at their limit."""
         position = 0
         left: list[QueuedJob] = []
         while position < len(jobs.jobs):
             job = jobs.jobs[position]
-            number = started.get(job.job_id, 0)
-            if not number and job.slots > 0:
+            placements = by_job.get(job.job_id, ())
+            if not placements and job.slots > 0:
                 break
             position += 1
-            for placement in by_job.get(job.job_id, ()):
-                self._start(jobs, job, placement)
-            tasks = job.tasks[number:]
+            for placement in placements:
+                yield from self._start(jobs, job, placement)
+                yield
+            tasks = job.tasks[len(placements) :]
             if tasks:
                 left.append(replace(job, tasks=tasks, slots=self._slots(job.job_id, len(tasks))))
             else:
                 self._tell_start_and_end(job.job_id)
-        if any(job.job_id in started for job in jobs.jobs[:position]):
-            rest = jobs.jobs[position:]
-            self._put(key, jobs, [*left, *rest] if left else rest)
+        rest = jobs.jobs[position:]
+        self._put(key, jobs, [*left, *rest] if left else rest)
 
-    def _start(self, jobs: RequestClass, job: QueuedJob, placement: Placement) -> None:
+    def _start(self, jobs: RequestClass, job: QueuedJob, placement: Placement) -> Generator[None, None, None]:
         request = jobs.request
         end = self._end_time(jobs, job.job_id)
         run = RunningJob(
@@ -222,8 +251,7 @@ class Future:
         if end < inf:
             heapq.heappush(self._ends, (end, run.job_id))
         self._placed += 1
-        for part in placement.allocation:
-            self._change_node(part, taken=True)
+        yield from self._change_nodes(placement.allocation, taken=True)
         self._use(request.licenses, -1)
         if self._ledger is not None:
             who = charged_of(jobs)
@@ -243,10 +271,9 @@ class Future:
                 end = min([end, *(stop for start, stop in reserved.windows if start <= self.now < stop)])
         return end
 
-    def _end(self, job_id: JobId) -> None:
+    def _end(self, job_id: JobId) -> Generator[None, None, None]:
         run = self._runs.pop(job_id)
-        for part in run.allocation:
-            self._change_node(part, taken=False)
+        yield from self._change_nodes(run.allocation, taken=False)
         self._use(run.licenses, 1)
         charged = self._charges.pop(job_id, None)
         if charged is not None and self._ledger is not None:
@@ -254,7 +281,7 @@ class Future:
         array_id = self._array_of.pop(job_id, None)
         if array_id is not None:
             self._tasks_running[array_id] -= 1
-            self._open_slots(array_id)
+            yield from self._open_slots(array_id)
 
     def _use(self, licenses: Iterable[LicenseCount], sign: int) -> None:
         for license in licenses:
@@ -272,61 +299,68 @@ class Future:
 
     # Nodes
 
-    def _change_node(self, part: NodeAllocation, *, taken: bool) -> None:
-        i = self._index.get(part.node)
-        if i is not None:  # it may have left the configuration
-            self._nodes[i] = (
-                _with(self._nodes[i], part, self._placed) if taken else _without(self._nodes[i], part)
-            )
+    def _change_nodes(self, parts: Sequence[NodeAllocation], *, taken: bool) -> Generator[None, None, None]:
+        for number, part in enumerate(parts, 1):
+            i = self._index.get(part.node)
+            if i is not None:  # it may have left the configuration
+                node = self._nodes[i]
+                self._nodes[i] = _with(node, part, self._placed) if taken else _without(node, part)
+            if number % _PIECE == 0:
+                yield
 
     # Classes
 
     def _put(self, key: Hashable, jobs: RequestClass, members: Sequence[QueuedJob]) -> None:
+        before = self._classes.pop(key, None) if not members else self._classes.get(key)
+        if before is not None:
+            self._front_of.pop(_front(before.jobs), None)
         if members:
-            self._classes[key] = replace(jobs, jobs=members)
-        else:
-            self._classes.pop(key, None)
+            self._classes[key] = jobs if jobs.jobs is members else replace(jobs, jobs=members)
+            self._front_of[_front(members)] = key
 
-    def _join(self, jobs: RequestClass, eligible_time: float) -> None:
+    def _join(self, jobs: RequestClass, eligible_time: float) -> Generator[None, None, None]:
         """The one job of `jobs` joins its class, from then on."""
         key, job = _key(jobs), jobs.jobs[0]
         slots = self._slots(job.job_id, len(job.tasks) or 1)
         # As snapshots have it: among jobs of equal standing the order is that of becoming eligible.
         job = replace(job, eligible_time=eligible_time, submit_time=eligible_time, slots=slots)
         there = self._classes.get(key)
-        members = [*there.jobs, job] if there is not None else [job]
-        members.sort(key=lambda member: (member.eligible_time, member.job_id))
+        members = (yield from _listed(there.jobs)) if there is not None else []
+        insort(members, job, key=lambda member: (member.eligible_time, member.job_id))
         self._put(key, there or jobs, members)
+        self._key_of[job.job_id] = key
 
-    def _turn_over(self, turnover: Turnover) -> None:
-        found = self._find(turnover.job_id)
+    def _turn_over(self, turnover: Turnover) -> Generator[None, None, None]:
+        found = yield from self._find(turnover.job_id)
         if found is None:
             return
-        key, jobs, position = found
-        job = jobs.jobs[position]
-        self._put(key, jobs, [*jobs.jobs[:position], *jobs.jobs[position + 1 :]])
+        key, members, position = found
+        job = members.pop(position)
+        self._put(key, self._classes[key], members)
         if turnover.into is not None:
-            self._join(replace(turnover.into, jobs=(job,)), job.eligible_time)
+            yield from self._join(replace(turnover.into, jobs=(job,)), job.eligible_time)
 
     def _slots(self, job_id: JobId, tasks: int) -> int:
         limit = self._outlook.array_limits.get(job_id)
         return tasks if limit is None else max(0, min(tasks, limit - self._tasks_running[job_id]))
 
-    def _open_slots(self, array_id: JobId) -> None:
-        found = self._find(array_id)
+    def _open_slots(self, array_id: JobId) -> Generator[None, None, None]:
+        found = yield from self._find(array_id)
         if found is not None:
-            key, jobs, position = found
-            members = list(jobs.jobs)
+            key, members, position = found
             job = members[position]
             members[position] = replace(job, slots=self._slots(array_id, len(job.tasks)))
-            self._put(key, jobs, members)
+            self._put(key, self._classes[key], members)
 
-    def _find(self, job_id: JobId) -> tuple[Hashable, RequestClass, int] | None:
-        for key, jobs in self._classes.items():
-            for position, job in enumerate(jobs.jobs):
-                if job.job_id == job_id:
-                    return key, jobs, position
-        return None
+    def _find(self, job_id: JobId) -> Generator[None, None, tuple[Hashable, list[QueuedJob], int] | None]:
+        """The class of a job that waits, a copy of its members, and where it is among them."""
+        key = self._key_of.get(job_id)
+        jobs = self._classes.get(key)
+        if jobs is None:
+            return None
+        members = yield from _listed(jobs.jobs)
+        position = next((i for i, job in enumerate(members) if job.job_id == job_id), None)
+        return None if position is None else (key, members, position)
 
     # Dependencies
 
@@ -367,6 +401,22 @@ class Future:
 
 def _latest_first(turnover: Turnover) -> tuple[float, int]:
     return -turnover.time, -turnover.job_id
+
+
+def _listed(members: Sequence[QueuedJob]) -> Generator[None, None, list[QueuedJob]]:
+    """A copy. A snapshot's members are made when they are first looked at, which takes a while."""
+    if isinstance(members, list):
+        return members.copy()
+    found: list[QueuedJob] = []
+    for first in range(0, len(members), _PIECE):
+        found.extend(members[i] for i in range(first, min(first + _PIECE, len(members))))
+        yield
+    return found
+
+
+def _front(members: Sequence[QueuedJob]) -> JobId:
+    """The first that may start; where all are arrays at their limits, the first."""
+    return next((job.job_id for job in members if job.slots > 0), members[0].job_id)
 
 
 def _key(jobs: RequestClass) -> Hashable:

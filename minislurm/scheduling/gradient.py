@@ -9,7 +9,7 @@ state share one computation. Thus thousands of jobs of some hundred kinds cost l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,8 +20,8 @@ from minislurm.scheduling.domains import Indexes
 from minislurm.scheduling.fragmentation import Floats, Fragmentation, gradient_score, most_frequent
 from minislurm.scheduling.model import RequestClass, Snapshot, TypicalRequest
 from minislurm.scheduling.needs import bounds_of, cpus_on_node, gpus_on_node, share_on_node
-from minislurm.scheduling.nodes import WHOLE, Mask, NodeTable
-from minislurm.scheduling.strategies import RANK_BITS, Ranked, Where, amounts_on_node
+from minislurm.scheduling.nodes import WHOLE, Mask, NodeTable, Where
+from minislurm.scheduling.strategies import RANK_BITS, Ranked, amounts_on_node
 
 if TYPE_CHECKING:
     from minislurm.scheduling.room import Room
@@ -35,6 +35,12 @@ _FEW = 500
 _STRANDED = 2.0
 #: Above the node's place in the order of names.
 _SCORE_BIT = 20
+#: Bytes by which the memory of kept scores is bounded, and what those of one request take for each node.
+_BYTES, _BYTES_A_NODE = 48 << 20, 16
+#: So many typical requests are enough, even where all are different.
+_MOST = 500
+#: Jobs counted between two yields: about a millisecond.
+_PIECE = 300
 
 
 class _Kept(Struct):
@@ -63,17 +69,12 @@ class Gradient(Ranked):
         #: The first GPU's type stands for the node's.
         first = inventory.gpu_row[:, 0] if inventory.gpu_row.shape[1] else np.full(len(inventory), -1)
         self._type = np.maximum(first, 0)
-        order = sorted(range(len(inventory)), key=inventory.names.__getitem__)
-        self._place = np.empty(len(inventory), dtype=np.int64)
-        self._place[order] = np.arange(len(inventory))
+        self._place = inventory.place_by_name
         self._left = np.zeros_like(inventory.gpu_row)
         self._seen = len(table.changes)
         self._look_at(range(len(inventory)))
         self._kept: dict[tuple[object, ...], _Kept] = {}
-
-    @classmethod
-    def of(cls, snapshot: Snapshot, table: NodeTable, *, balanced: bool = False) -> Gradient:
-        return cls(table, snapshot.typical or typical_of(snapshot), balanced=balanced)
+        self._most = max(4, _BYTES // (_BYTES_A_NODE * max(1, len(inventory))))
 
     def rank(self, room: Room, where: Where) -> Indexes:
         kept = self._scores(room)
@@ -93,30 +94,32 @@ class Gradient(Ranked):
     def _scores(self, room: Room) -> _Kept:
         changes = self._table.changes
         if self._seen < len(changes):
-            self._look_at(sorted(set(changes[self._seen :])))
+            self._look_at(changes.since(self._seen).tolist())
             self._seen = len(changes)
         request = room.request
         amounts = amounts_on_node(room)
         key = (*amounts, request.gpu_type, request.gpu_memory_min_mib, request.gpu_capability_min)
         kept = self._kept.get(key)
         if kept is None:
+            if len(self._kept) >= self._most:
+                del self._kept[next(iter(self._kept))]
             score, gpu = self._score(room, amounts, np.arange(len(self._type)))
             kept = self._kept[key] = _Kept(score, gpu, len(changes))
         elif kept.seen < len(changes):
-            where = np.array(sorted(set(changes[kept.seen :])), dtype=np.int64)
+            where = changes.since(kept.seen)
             kept.score[where], kept.gpu[where] = self._score(room, amounts, where)
             kept.seen = len(changes)
         return kept
 
     def _look_at(self, nodes: Sequence[int]) -> None:
         """What is left of the GPUs of these nodes."""
-        shared, bits = self._table.free.shared, self._table.gpu_bits
-        for node in nodes:
-            free = bits[node]
-            self._left[node] = [
-                WHOLE - used if used else WHOLE * (free >> gpu & 1)
-                for gpu, used in enumerate(shared[node].tolist())
-            ]
+        used = self._table.free.shared[nodes]
+        width = used.shape[1]
+        size = -(-width // 8)
+        every = b"".join([self._table.gpu_bits[node].to_bytes(size, "little") for node in nodes])
+        by_byte = np.frombuffer(every, dtype=np.uint8).reshape(len(nodes), size)
+        free = np.unpackbits(by_byte, axis=1, count=width, bitorder="little")
+        self._left[nodes] = np.where(used > 0, WHOLE - used, free.astype(np.int64) * WHOLE)
 
     # --- scores ------------------------------------------------------------------------------------------
 
@@ -195,17 +198,25 @@ class Gradient(Ranked):
         return will_do
 
 
-def typical_of(snapshot: Snapshot) -> tuple[TypicalRequest, ...]:
-    """What the running and the queued jobs ask of a node: the most frequent that make up 95 % of them."""
+def typical_of(snapshot: Snapshot) -> Generator[None, None, tuple[TypicalRequest, ...]]:
+    """What the running and the queued jobs ask of a node: the most frequent that make up 95 % of them. Yields
+    between units of work."""
     seen: Counter[TypicalRequest] = Counter()
-    for run in snapshot.running:
+    for number, run in enumerate(snapshot.running):
+        if number % _PIECE == 0:
+            yield
         for part in run.allocation[:1]:
             # Which type it asked for is not known any more.
             seen[TypicalRequest(0.0, part.cpu_count, part.gpu_count, part.gpu_share_milli or WHOLE)] += 1
+    looked_at = 0
     for jobs in snapshot.classes:
-        seen[_of_class(jobs)] += sum(len(job.tasks) or 1 for job in jobs.jobs)
+        request = _of_class(jobs)
+        for job in jobs.jobs:
+            seen[request] += len(job.tasks) or 1
+            if (looked_at := looked_at + 1) % _PIECE == 0:
+                yield
     whole = sum(seen.values()) or 1
-    return most_frequent(replace(request, weight=count / whole) for request, count in seen.items())
+    return most_frequent(replace(request, weight=count / whole) for request, count in seen.items())[:_MOST]
 
 
 def _of_class(jobs: RequestClass) -> TypicalRequest:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minislurm.scheduling.domains import Indexes, Layout
+from minislurm.scheduling.nodes import Where
 
 if TYPE_CHECKING:
     from minislurm.scheduling.room import Room
@@ -18,9 +19,9 @@ NEVER = 1 << 62
 
 
 class Sums:
-    """Of an amount by node: the sum of each leaf, and of all."""
+    """Of an amount by node: the sum of each leaf."""
 
-    __slots__ = ("_leaf_of_node", "by_leaf", "by_node", "total")
+    __slots__ = ("_leaf_of_node", "by_leaf", "by_node")
 
     def __init__(self, layout: Layout, by_node: Indexes) -> None:
         self._leaf_of_node = layout.leaf_of_node
@@ -28,14 +29,12 @@ class Sums:
         some = np.flatnonzero(by_node)
         sums = np.bincount(layout.leaf_of_node[some], weights=by_node[some], minlength=layout.leaf_count)
         self.by_leaf: Indexes = sums.astype(np.int64)
-        self.total = int(self.by_leaf.sum())
 
     def set(self, where: Indexes, amounts: Indexes) -> None:
         """`where`: nodes, none of them twice."""
         change = amounts - self.by_node[where]
         self.by_node[where] = amounts
         np.add.at(self.by_leaf, self._leaf_of_node[where], change)
-        self.total += int(change.sum())
 
 
 class Least:
@@ -84,21 +83,24 @@ class RoomByLeaf:
     def even(self) -> Sums:
         """1 for each node that takes its part where `nodes_max` nodes share evenly."""
         if self._even is None:
-            self._even = Sums(self._room.inventory.layout, self._takes_its_part(slice(None)))
+            room = self._room
+            self._even = Sums(room.inventory.layout, self._takes_its_part(room.tasks, room.gpus))
         return self._even
 
     @property
     def amount(self) -> Sums:
         """GPUs, if the request counts these, else tasks."""
         if self._amount is None:
-            self._amount = Sums(self._room.inventory.layout, self._gives(slice(None)))
+            room = self._room
+            self._amount = Sums(room.inventory.layout, self._gives(room.tasks, room.gpus).copy())
         return self._amount
 
     @property
     def cost(self) -> Least:
         """The score of each node that takes the whole gang."""
         if self._cost is None:
-            self._cost = Least(self._room.inventory.layout, self._costs(slice(None)))
+            room = self._room
+            self._cost = Least(room.inventory.layout, self._costs(slice(None), room.tasks, room.gpus))
         return self._cost
 
     @property
@@ -108,34 +110,32 @@ class RoomByLeaf:
             self._whole = Sums(self._room.inventory.layout, (self.cost.by_node < NEVER).astype(np.int64))
         return self._whole
 
-    def refresh(self, where: Indexes) -> None:
-        """After the room has changed on these nodes, none of them twice."""
+    def refresh(self, where: Indexes, tasks: Indexes, gpus: Indexes | None) -> None:
+        """After the room has changed on these nodes, none of them twice, to these amounts."""
         if self._even is not None:
-            self._even.set(where, self._takes_its_part(where))
+            self._even.set(where, self._takes_its_part(tasks, gpus))
         if self._amount is not None:
-            self._amount.set(where, self._gives(where))
+            self._amount.set(where, self._gives(tasks, gpus))
         if self._cost is not None:
-            costs = self._costs(where)
+            costs = self._costs(where, tasks, gpus)
             self._cost.set(where, costs)
             if self._whole is not None:
                 self._whole.set(where, (costs < NEVER).astype(np.int64))
 
-    def _takes_its_part(self, where: slice | Indexes) -> Indexes:
+    def _takes_its_part(self, tasks: Indexes, gpus: Indexes | None) -> Indexes:
         room, count = self._room, self._room.bounds.nodes_max
-        takes: NDArray[np.bool_] = room.tasks[where] >= -(-room.bounds.tasks_of(count) // count)
-        if room.gpus is not None:
-            takes &= room.gpus[where] >= -(-room.request.gpus_total // count)
+        takes: NDArray[np.bool_] = tasks >= -(-room.bounds.tasks_of(count) // count)
+        if gpus is not None:
+            takes &= gpus >= -(-room.request.gpus_total // count)
         return takes.astype(np.int64)
 
-    def _gives(self, where: slice | Indexes) -> Indexes:
-        room = self._room
-        if room.gpus is None:
-            return np.array(room.tasks[where])
-        return np.where(room.tasks[where] > 0, room.gpus[where], 0)
+    @staticmethod
+    def _gives(tasks: Indexes, gpus: Indexes | None) -> Indexes:
+        return tasks if gpus is None else (tasks > 0) * gpus
 
-    def _costs(self, where: slice | Indexes) -> Indexes:
+    def _costs(self, where: Where, tasks: Indexes, gpus: Indexes | None) -> Indexes:
         room = self._room
-        fits: NDArray[np.bool_] = room.tasks[where] >= room.bounds.tasks
-        if room.gpus is not None:
-            fits &= room.gpus[where] >= room.request.gpus_total
-        return np.where(fits, room.score[where], NEVER)
+        fits: NDArray[np.bool_] = tasks >= room.bounds.tasks
+        if gpus is not None:
+            fits &= gpus >= room.request.gpus_total
+        return np.where(fits, room.scores(where), NEVER)

@@ -215,7 +215,7 @@ class Wait(Struct, frozen=True):
 TASK_LIMIT = Wait(Reason.ARRAY_TASK_LIMIT)
 
 
-class AgeRule(NamedTuple):
+class AgeRule(Struct, frozen=True):
     """What waiting is worth at the time of the pass."""
 
     now: float
@@ -223,8 +223,9 @@ class AgeRule(NamedTuple):
     max_age_s: float
 
 
-class PriorityLine(NamedTuple):
-    """A class' priority as a function of age. A tuple, because one is made for every class in every pass."""
+class PriorityLine(Struct, frozen=True, gc=False):
+    """A class' priority as a function of age. One is made for every class in every pass, so the search for
+    cycles, of which it is in none, leaves it out."""
 
     age: AgeRule
     base: float
@@ -238,7 +239,7 @@ class PriorityLine(NamedTuple):
 
     def unbounded_at(self, eligible_time: float) -> int:
         """Before it is raised to at least 1, so that nice keeps its order below that."""
-        age, base, fixed, range_ = self
+        age, base, fixed, range_ = self.age, self.base, self.fixed, self.range
         if fixed is not None:
             return fixed
         waited_s = age.now - eligible_time
@@ -255,10 +256,10 @@ def _kept_in(range_: tuple[int | None, int | None], priority: int) -> int:
     return raised if highest is None else min(raised, highest)
 
 
-class Standing(NamedTuple):
+class Standing(Struct, frozen=True, gc=False):
     """Why the jobs of a class wait, from the one at `first` on: the last of `why` is true of all behind it as
-    well, so that ten thousand equal jobs have two between them. A tuple, because one is made for every class
-    in every pass."""
+    well, so that ten thousand equal jobs have two between them. One is made for every class in every pass,
+    so the search for cycles, of which it is in none, leaves it out."""
 
     jobs: RequestClass
     priority: PriorityLine

@@ -7,7 +7,7 @@ present has bitmaps: for the future, counts are enough.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from minislurm.domain.ids import Bitmap, indexes_of, lowest_bits
 from minislurm.domain.resources import NodeAllocation, capability_number
 from minislurm.domain.topology import Topology
+from minislurm.scheduling.changes import Changes
 from minislurm.scheduling.domains import Indexes, Layout
 from minislurm.scheduling.gpu_links import closest
 from minislurm.scheduling.model import NodeAvailability
 
 Mask = NDArray[np.bool_]
 Milli = NDArray[np.int64]
+#: The nodes that are asked about.
+Where: TypeAlias = "slice | Indexes"
 
 #: A whole GPU in thousandths.
 WHOLE = 1000
@@ -72,8 +75,16 @@ class Counts:
             if not self.shared[share.node, share.gpu]:
                 self.gpus[:, share.node] -= share.gpus
             self.shared[share.node, share.gpu] += share.milli
-        elif any(share.gpus):
-            self.gpus[:, share.node] -= share.gpus
+        else:
+            for row, count in enumerate(share.gpus):
+                if count:
+                    self.gpus[row, share.node] -= count
+
+    def whole_gpus(self, where: Where) -> Indexes:
+        """GPUs of all types together that are free as a whole, of these nodes."""
+        # Most often there is one type, and one row is taken much quicker than several.
+        gpus = self.gpus
+        return gpus[0][where] if len(gpus) == 1 else np.asarray(gpus[:, where].sum(axis=0))
 
     def take_all(self, shares: Sequence[Share]) -> None:
         """The same for several shares, none of them of the same node."""
@@ -92,17 +103,19 @@ class Inventory:
     """What does not change during a pass. `index` is a node's position in every array."""
 
     __slots__ = (
-        "_rows_for", "_type_attributes", "features", "gpu_row", "has_gpus", "index", "known", "layout",
-        "links", "names", "rows", "total", "type_bits", "usable", "weight",
+        "_place_by_name", "_rows_for", "_type_attributes", "features", "gpu_row", "has_gpus", "index",
+        "known", "layout", "links", "names", "rows", "total", "type_bits", "usable", "weight",
+        "weights_differ",
     )  # fmt: skip
 
-    def __init__(self, nodes: Sequence[NodeAvailability], topology: Topology) -> None:
+    def __init__(self, nodes: Sequence[NodeAvailability], layout: Layout) -> None:
         self.names = tuple(node.name for node in nodes)
         self.index = {name: i for i, name in enumerate(self.names)}
         self.features = tuple(node.features for node in nodes)
-        self.layout = Layout.of(self.names, topology)
+        self.layout = layout
         self.usable = np.array([node.usable for node in nodes], dtype=np.bool_)
         self.weight = np.array([node.weight for node in nodes], dtype=np.int64)
+        self.weights_differ = len(set(self.weight.tolist())) > 1
         #: GPU type -> row of the GPU arrays. "" is the row of GPUs without a type, where there are any.
         self.rows: dict[str, int] = {}
         #: By row and node: the indexes of the GPUs of that type.
@@ -118,6 +131,7 @@ class Inventory:
         self.links = {i: node.gpu_links for i, node in enumerate(nodes) if node.gpu_links}
         self._type_attributes = [node.gpu_attributes for node in nodes]
         self._rows_for: dict[tuple[str, int, str], Mask] = {}
+        self._place_by_name: Indexes | None = None
         self.has_gpus = np.array([node.gpus != 0 for node in nodes], dtype=np.bool_)
         #: False: never registered, so nobody knows yet what it has.
         self.known = cpus > 0
@@ -125,8 +139,17 @@ class Inventory:
     def __len__(self) -> int:
         return len(self.names)
 
-    def read_gpus(self, nodes: Sequence[NodeAvailability]) -> Generator[None, None, None]:
-        """The second half of the construction. Yields between units of work."""
+    @classmethod
+    def build(cls, nodes: Sequence[NodeAvailability], topology: Topology) -> Generator[None, None, Inventory]:
+        """Yields between units of work."""
+        layout = yield from Layout.build([node.name for node in nodes], topology)
+        yield
+        inventory = cls(nodes, layout)
+        yield from inventory._read_gpus(nodes)
+        yield
+        return inventory
+
+    def _read_gpus(self, nodes: Sequence[NodeAvailability]) -> Generator[None, None, None]:
         for i, node in enumerate(nodes):
             if i % _CHUNK == 0:
                 yield
@@ -138,9 +161,11 @@ class Inventory:
                 rest &= ~bits
             if rest:
                 self._row("")[i] = rest
+        yield
         self.total.gpus = self.count_gpus([node.gpus for node in nodes])
         # Few different sets of GPUs: one comparison each finds the nodes that have it.
         for row, of_type in enumerate(self.type_bits):
+            yield
             for kind in set(of_type) - {0}:
                 where = np.array([other == kind for other in of_type], dtype=np.bool_)
                 for gpu in indexes_of(kind):
@@ -181,6 +206,15 @@ class Inventory:
             for row in self.type_bits
         ]
         return np.array(counts, dtype=np.int64).reshape(len(self.type_bits), len(bitmaps))
+
+    @property
+    def place_by_name(self) -> Indexes:
+        """By node: where it stands in the order of names."""
+        if self._place_by_name is None:
+            order = sorted(range(len(self.names)), key=self.names.__getitem__)
+            self._place_by_name = np.empty(len(order), dtype=np.int64)
+            self._place_by_name[order] = np.arange(len(order))
+        return self._place_by_name
 
     def gpus_by_row(self, node: int, bits: int) -> tuple[int, ...]:
         return tuple((bits & row[node]).bit_count() for row in self.type_bits)
@@ -229,8 +263,7 @@ class PartialShares:
 
 
 class NodeTable:
-    """What is free now. `changes` lists the nodes of every placement, so that whoever keeps something
-    computed from the table can bring it up to date."""
+    """What is free now. `changes`: the nodes of every placement of the pass."""
 
     __slots__ = ("changes", "cpu_bits", "free", "gpu_bits", "inventory", "jobs", "turn", "turns")
 
@@ -239,7 +272,7 @@ class NodeTable:
         self.free = free
         self.cpu_bits = cpu_bits
         self.gpu_bits = gpu_bits
-        self.changes: list[int] = []
+        self.changes = Changes(len(inventory))
         #: Runs by node; which placement was the last there; and which of all was.
         self.jobs = np.zeros(len(inventory), dtype=np.int64)
         self.turns = np.zeros(len(inventory), dtype=np.int64)
@@ -248,8 +281,7 @@ class NodeTable:
     @classmethod
     def build(cls, nodes: Sequence[NodeAvailability], topology: Topology) -> Generator[None, None, NodeTable]:
         """Yields between units of work."""
-        inventory = Inventory(nodes, topology)
-        yield from inventory.read_gpus(nodes)
+        inventory = yield from Inventory.build(nodes, topology)
         cpu_bits, gpu_bits = [int(node.cpus_free) for node in nodes], [int(node.gpus_free) for node in nodes]
         cpus = np.array([bits.bit_count() for bits in cpu_bits], dtype=np.int64)
         memory = np.array([node.memory_free_mib for node in nodes], dtype=np.int64)
@@ -257,7 +289,9 @@ class NodeTable:
         for i, node in enumerate(nodes):
             for gpu, milli in node.gpu_shares:
                 shared[i, gpu] = milli
+        yield
         free = Counts(cpus, memory, inventory.count_gpus(gpu_bits), shared)
+        yield
         table = cls(inventory, free, cpu_bits, gpu_bits)
         table.jobs[:] = [node.jobs for node in nodes]
         table.turns[:] = [node.last_placed for node in nodes]
@@ -297,15 +331,33 @@ class NodeTable:
         of_type = self.inventory.type_bits[share.gpus.index(1)][share.node]
         return share._replace(gpu=_lowest(self.gpu_bits[share.node] & of_type, 1).bit_length() - 1)
 
-    def place(self, shares: Sequence[Share]) -> tuple[NodeAllocation, ...]:
-        """Takes the lowest free CPUs of each share's node, and of its GPUs those that are closest."""
+    def place(self, shares: Sequence[Share]) -> Generator[None, None, tuple[NodeAllocation, ...]]:
+        """Takes the lowest free CPUs of each share's node, and of its GPUs those that are closest. Yields
+        between units of work, where there are many."""
+        if len(shares) <= _CHUNK:
+            self._take(shares)
+            return tuple([self._place(*share) for share in shares])
+        yield
+        self._take(shares)
+        allocation: list[NodeAllocation] = []
+        for start in range(0, len(shares), _CHUNK):
+            yield
+            allocation += [self._place(*share) for share in shares[start : start + _CHUNK]]
+        yield
+        return tuple(allocation)
+
+    def _take(self, shares: Sequence[Share]) -> None:
         self.free.take_all(shares)
-        for node in (nodes := [share.node for share in shares]):
-            self.turn += 1
-            self.turns[node] = self.turn
+        nodes = [share.node for share in shares]
+        self.changes.add(nodes)
+        if len(nodes) == 1:  # many times quicker than as an array
+            (node,) = nodes
+            self.turns[node] = self.turn + 1
             self.jobs[node] += 1
-        self.changes += nodes
-        return tuple([self._place(*share) for share in shares])
+        else:
+            self.turns[nodes] = range(self.turn + 1, self.turn + 1 + len(nodes))
+            self.jobs[nodes] += 1
+        self.turn += len(nodes)
 
     def _place(
         self,

@@ -32,8 +32,8 @@ Entry: TypeAlias = "tuple[int, FairKey, float, float, float, float, int, Turn]"
 _WITHOUT_FACTORS = frozenset({"fifo", "sjf", "mlfq", "auction", "round-robin"})
 _NO_AGE = AgeRule(0.0, 0.0, 0.0)
 
-#: Entries sorted between two yields: about a millisecond.
-_PIECE = 1000
+#: Entries sorted between two yields, and made: about a millisecond.
+_PIECE, _READ = 1000, 250
 
 
 class Ranking:
@@ -202,6 +202,8 @@ class Queue:
         piece: list[Entry] = []
         for turn in turns:
             piece.append(self._entry(turn))
+            if len(piece) % _READ == 0:
+                yield
             if len(piece) == _PIECE:
                 piece.sort(reverse=True)
                 pieces.append(_taken_from_the_end(piece))

@@ -124,10 +124,9 @@ def _one_node(room: Room) -> int | None:
     best = cost.by_leaf[leaf]
     if best == NEVER:
         return None
-    if layout.leaf_count > 1:
-        equals = np.flatnonzero(cost.by_leaf == best)
-        if len(equals) > 1:
-            leaf = int(equals[by_leaf.whole.by_leaf[equals].argmin()])
+    (equals,) = (cost.by_leaf == best).nonzero()
+    if len(equals) > 1:
+        leaf = int(equals[by_leaf.whole.by_leaf[equals].argmin()])
     nodes = layout.nodes_of_leaf[leaf]
     return int(nodes[cost.by_node[nodes].argmin()])
 
@@ -182,7 +181,7 @@ def _best_of(room: Room, chosen: tuple[list[int], int], takes: Indexes | Mask, c
 def _best(room: Room, nodes: Indexes, count: int) -> Indexes:
     if len(nodes) == count:
         return nodes
-    best: Indexes = nodes[np.lexsort((nodes, room.score[nodes]))][:count]
+    best: Indexes = nodes[np.lexsort((nodes, room.scores(nodes)))][:count]
     return best
 
 
@@ -200,7 +199,7 @@ def _in_segments(scope: Scope, room: Room) -> Indexes | None:
             here = room.inventory.layout.nodes_of_leaf[leaf]
             here = here[takes[here]]
             part = min(left, int(segments[leaf]) * size)
-            nodes.append(here[np.lexsort((here, room.score[here], -room.tasks[here]))][:part])
+            nodes.append(here[np.lexsort((here, room.scores(here), -room.tasks[here]))][:part])
             left -= part
         if is_enough(room, np.concatenate(nodes)):
             return np.concatenate(nodes)
@@ -231,7 +230,7 @@ def _spread(scope: Scope, room: Room) -> Indexes | None:
 def _fewest_nodes(scope: Scope, room: Room) -> Indexes | None:
     """The largest nodes of the fewest leaves; at the end the best fit for the rest."""
     sums, need = room.by_leaf.amount, room.request.gpus_total or room.bounds.tasks
-    if sums.total < need:
+    if int(sums.by_leaf.sum()) < need:
         return None
     amount = sums.by_node
     chosen = leaves_for(scope, sums.by_leaf, need)
@@ -268,13 +267,13 @@ def _fewest_of_the_largest(scope: Scope, room: Room) -> Indexes | None:
 def _largest_until(room: Room, nodes: Indexes, amount: Indexes, need: int) -> Indexes:
     if len(nodes) == 1:
         return nodes
-    ranked: Indexes = nodes[np.lexsort((nodes, room.score[nodes], -amount[nodes]))]
+    ranked: Indexes = nodes[np.lexsort((nodes, room.scores(nodes), -amount[nodes]))]
     # Enough for the rest: of these the smallest, and of equals the best score, goes last.
     reached = int(np.searchsorted(np.cumsum(amount[ranked]), need))
     before = ranked[:reached]
     enough = ranked[reached:]
     enough = enough[amount[enough] >= need - int(amount[before].sum())]
-    last = enough[np.lexsort((enough, room.score[enough], amount[enough]))][:1]
+    last = enough[np.lexsort((enough, room.scores(enough), amount[enough]))][:1]
     return np.concatenate((before, last))
 
 
@@ -290,7 +289,7 @@ def _with_required(scope: Scope, room: Room) -> Indexes | None:
         return None
     others = np.setdiff1d(eligible, required)
     far = ~np.isin(leaf_of_node[others], leaf_of_node[required])
-    near_first = others[np.lexsort((others, room.score[others], leaf_of_node[others], far))]
+    near_first = others[np.lexsort((others, room.scores(others), leaf_of_node[others], far))]
     most = min(room.bounds.nodes_max, len(eligible)) - len(required)
     least = room.bounds.nodes_min - len(required)
     for count in range(least, most + 1) if room.bounds.fewest else (most,):
@@ -308,12 +307,16 @@ def _by_leaf(room: Room, nodes: Indexes) -> Indexes:
 
 
 def _shares(room: Room, nodes: Sequence[int]) -> list[Share]:
+    if len(nodes) == 1:
+        count = room.bounds.tasks_of(1)
+        gpus = max(room.request.gpus_total, gpus_on_node(room.request, count))
+        return [_share(room, nodes[0], count, gpus)]
     tasks = _deal_evenly(room, nodes) if room.request.spread else _deal_tasks(room, nodes)
     is_whole = not room.request.gpu_share_milli
     if room.gpus is None and is_whole and len(nodes) > 2 and tasks[0] == tasks[-1] and len(set(tasks)) == 1:
         return _equal_shares(room, nodes, tasks[0])
-    gpus = _deal_gpus(room, nodes, tasks)
-    return [_share(room, *part) for part in zip(nodes, tasks, gpus, strict=True)]
+    dealt = _deal_gpus(room, nodes, tasks)
+    return [_share(room, *part) for part in zip(nodes, tasks, dealt, strict=True)]
 
 
 def _equal_shares(room: Room, nodes: Sequence[int], tasks: int) -> list[Share]:

@@ -18,26 +18,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from minislurm.domain.ids import JobId, NodeName
-from minislurm.domain.states import Reason
 from minislurm.scheduling.cycle import steps
-from minislurm.scheduling.extrapolate import Pace, extrapolate
+from minislurm.scheduling.extrapolate import NEVER, Pace, Start, extrapolate
 from minislurm.scheduling.future import Future, Outlook
-from minislurm.scheduling.model import Plan, Snapshot
+from minislurm.scheduling.model import Plan, Snapshot, Standing
 from minislurm.scheduling.workspace import Workspace
 
 MOST_PASSES = 2000
 
-#: Time alone does not help who waits for one of these.
-_NEVER = frozenset(
-    {
-        Reason.PARTITION_DOWN, Reason.PARTITION_INACTIVE, Reason.PARTITION_TIME_LIMIT,
-        Reason.PARTITION_NODE_LIMIT, Reason.PARTITION_CONFIG, Reason.BAD_CONSTRAINTS,
-        Reason.NODES_UNAVAILABLE, Reason.TOPOLOGY,
-    }
-)  # fmt: skip
+#: Estimates made between two yields: about a millisecond.
+_PIECE = 300
 
 
-class Estimate(Struct, frozen=True):
+class Estimate(Struct, frozen=True, gc=False):
     """When a job starts, of an array its first task, and where. `last_start`: of its last task that is
     known."""
 
@@ -65,38 +58,55 @@ class Forecast:
         self._future = Future(snapshot, outlook or Outlook())
         self._workspace = workspace if workspace is not None else Workspace()
         self._pace: Pace | None = None
-        self._plan = Plan()
+        #: Who waited after the last pass. A list, for to let go of many takes time, too.
+        self._waiting: list[Standing] = []
+        #: The instant that comes after the last pass; infinity: none does.
+        self._due: float | None = None
         self._most_passes = most_passes
         self.estimates: dict[JobId, Estimate] = {}
         #: By array and task.
         self.task_starts: dict[tuple[JobId, int], float] = {}
         self.passes = 0
-        #: Nothing more would come of going on.
-        self.is_complete = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Nothing more would come of going on."""
+        return self._due == inf
 
     def run(self, until: JobId | None = None, task: int | None = None) -> Generator[None, None, None]:
-        """In units of about a millisecond at most. `until`: it is enough when that job has an estimate, or
-        that task of it."""
-        while self.passes < self._most_passes:
-            plan = yield from steps(self._future.snapshot(), self._workspace)
-            self.passes += 1
-            self._plan = plan
-            self._note(plan)
-            self._future.carry_out(plan)
-            yield
+        """Pass after pass, to the end. `until`: it is enough when that job has an estimate, or that task of
+        it."""
+        while not self.is_over:
+            yield from self.next_pass()
             if until is not None and self._knows(until, task):
                 return
-            if not self._may_go_on(plan):
-                break
-            time = self._future.next_instant()
-            if time == inf:
-                break
-            self._count(time - self._future.now)
-            self._future.advance(time)
+
+    @property
+    def is_over(self) -> bool:
+        """It is complete, or has come to its bound."""
+        return self.is_complete or self.passes >= self._most_passes
+
+    def next_pass(self) -> Generator[None, None, None]:
+        """On to the next instant, and who starts then. In units of about a millisecond at most; closed before
+        its end, it leaves the workspace's arrays in an unknown state."""
+        yield from self._move_on()
+        while self._waiting:
+            del self._waiting[-_PIECE:]
             yield
-        else:
+        plan = yield from steps(self._future.snapshot(), self._workspace)
+        self.passes += 1
+        self._waiting += plan.standings
+        yield from self._note(plan)
+        yield from self._future.carry_out(plan)
+        self._due = self._future.next_instant() if self._may_go_on(plan) else inf
+        yield
+
+    def _move_on(self) -> Generator[None, None, None]:
+        if self._due is None:
+            yield from self._future.load()
             return
-        self.is_complete = True
+        self._count(self._due - self._future.now)
+        yield from self._future.advance(self._due)
 
     def _knows(self, job_id: JobId, task: int | None) -> bool:
         return job_id in self.estimates if task is None else (job_id, task) in self.task_starts
@@ -108,9 +118,9 @@ class Forecast:
             return found
         return None if start is None else replace(found, start=start, nodes=())
 
-    def _note(self, plan: Plan) -> None:
+    def _note(self, plan: Plan) -> Generator[None, None, None]:
         now = self._future.now
-        for placement in plan.placements:
+        for number, placement in enumerate(plan.placements, 1):
             known = self.estimates.get(placement.job_id)
             if known is None:
                 parts = placement.allocation
@@ -121,12 +131,14 @@ class Forecast:
                 self.estimates[placement.job_id] = replace(known, last_start=now)
             if placement.task_id is not None:
                 self.task_starts[placement.job_id, placement.task_id] = now
+            if number % _PIECE == 0:
+                yield
 
     def _may_go_on(self, plan: Plan) -> bool:
         future = self._future
         if not future.has_waiting:
             return False
-        hopeful = plan.limited or any(s.head.reason not in _NEVER for s in plan.standings)
+        hopeful = plan.limited or any(s.head.reason not in NEVER for s in plan.standings)
         return bool(hopeful) or future.has_coming
 
     def _count(self, seconds: float) -> None:
@@ -136,15 +148,21 @@ class Forecast:
         self._pace.count(table.free, max(0.0, seconds))
 
     def extrapolate(self) -> Generator[None, None, None]:
-        """After `run` was cut off: rough estimates for all that are left but can start. Without nodes."""
-        if self.is_complete or self._pace is None:
+        """After `run` or `next_pass`: rough estimates for all that are left but can start. Without nodes."""
+        if self.is_complete or self._due is None:
             return
-        hopeful = [s for s in self._plan.standings if s.head.reason not in _NEVER]
+        yield from self._move_on()
         inventory = self._workspace.table.inventory
-        starts = yield from extrapolate(self._future.snapshot(), hopeful, inventory, self._pace)
-        for job_id, first, last in starts:
-            known = self.estimates.get(job_id)
-            if known is None:
-                self.estimates[job_id] = Estimate(first, (), last, is_rough=True)
-            else:
-                self.estimates[job_id] = replace(known, last_start=max(last, known.last_start))
+        pace = self._pace or Pace(inventory)
+        starts = yield from extrapolate(self._future.snapshot(), self._waiting, inventory, pace)
+        while starts:
+            for _ in range(min(len(starts), _PIECE)):
+                self._add(starts.pop())
+            yield
+
+    def _add(self, rough: Start) -> None:
+        known = self.estimates.get(rough.job_id)
+        if known is None:
+            self.estimates[rough.job_id] = Estimate(rough.first, (), rough.last, is_rough=True)
+        else:
+            self.estimates[rough.job_id] = replace(known, last_start=max(rough.last, known.last_start))

@@ -10,8 +10,8 @@ from minislurm.domain.resources import ResourceRequest
 from minislurm.scheduling.domains import Indexes
 from minislurm.scheduling.leaves import RoomByLeaf
 from minislurm.scheduling.needs import Bounds, share_on_node, wants_gpus
-from minislurm.scheduling.nodes import WHOLE, Counts, Inventory, Mask
-from minislurm.scheduling.strategies import BINPACK, Strategy, Where
+from minislurm.scheduling.nodes import WHOLE, Counts, Inventory, Mask, Where
+from minislurm.scheduling.strategies import BINPACK, Strategy
 
 _EVERYWHERE = slice(None)
 _SMALL = 256
@@ -23,12 +23,11 @@ class Room:
 
     `tasks[i]`: so many tasks fit on node i, at most the request's; 0 where none may go.
     `gpus[i]`: of `gpus_total` so many could come from node i; None where the request does not ask that way.
-    `score[i]`: smaller is better, as the strategy has it.
     """
 
     __slots__ = (
         "_allowed", "_row", "_rows", "_strategy", "bounds", "by_leaf", "counts", "free", "gpus", "inventory",
-        "request", "score", "tasks",
+        "request", "tasks",
     )  # fmt: skip
 
     def __init__(
@@ -57,30 +56,32 @@ class Room:
             )
         self.free = counts[0] if len(counts) == 1 else _least(counts)
         self.tasks, self.gpus = self._evaluate(_EVERYWHERE)
-        self.score = strategy.scores(self, _EVERYWHERE)
         self.by_leaf = RoomByLeaf(self)
 
-    def refresh(self, changed: Sequence[int]) -> None:
-        """After placements on these nodes."""
+    def refresh(self, where: Indexes) -> None:
+        """After placements on these nodes, none of them twice."""
         if len(self.tasks) <= _SMALL:
             # Cheaper than picking out the changed ones.
             if len(self.counts) > 1:
                 self.free = _least(self.counts)
             self.tasks, self.gpus = self._evaluate(_EVERYWHERE)
-            self.score = self._strategy.scores(self, _EVERYWHERE)
             self.by_leaf = RoomByLeaf(self)
             return
-        where = np.array(list(dict.fromkeys(changed)), dtype=np.int64)
         if len(self.counts) > 1:
             least = _least([_at(counts, where) for counts in self.counts])
             self.free.cpus[where] = least.cpus
             self.free.memory_mib[where] = least.memory_mib
             self.free.gpus[:, where] = least.gpus
-        self.tasks[where], gpus = self._evaluate(where)
+        tasks, gpus = self._evaluate(where)
+        self.tasks[where] = tasks
         if self.gpus is not None and gpus is not None:
             self.gpus[where] = gpus
-        self.score[where] = self._strategy.scores(self, where)
-        self.by_leaf.refresh(where)
+        self.by_leaf.refresh(where, tasks, gpus)
+
+    def scores(self, where: Where) -> Indexes:
+        """Of these nodes, as the strategy has it; smaller is better. Not kept: most gangs only ask about the
+        nodes of one leaf."""
+        return self._strategy.scores(self, where)
 
     def gpu_rows(self, node: int, count: int) -> tuple[int, ...]:
         """`count` GPUs of that node by type, of the wanted type or of whatever types are free."""
@@ -158,7 +159,7 @@ class Room:
             tasks = np.minimum(tasks, self._tasks_on_a_gpu(where))
         if request.exclusive:
             fits = fits & self._is_empty(where)
-        return np.where(fits, tasks, 0), gpus if request.gpus_total else None
+        return tasks * fits, gpus if request.gpus_total else None
 
     def _evaluate_gpus(
         self, where: Where, tasks: Indexes, fits: Mask, memory: Indexes
@@ -170,7 +171,8 @@ class Room:
         if request.gpus_per_task:
             tasks = np.minimum(tasks, gpus // request.gpus_per_task)
         least = max(request.gpus_per_node, 1 if request.gpus_total else 0)
-        return tasks, fits & (gpus >= least), np.minimum(gpus, request.gpus_total)
+        fits = fits & (gpus >= least)
+        return tasks, fits, np.minimum(gpus, request.gpus_total) if request.gpus_total else gpus
 
     def _tasks_on_a_gpu(self, where: Where) -> Indexes:
         """All tasks of a node share one GPU."""
@@ -184,16 +186,16 @@ class Room:
 
     def whole_gpus(self, where: Where) -> Indexes:
         """GPUs of a type that will do, free as a whole."""
-        gpus = self.free.gpus[:, where]
+        gpus = self.free.gpus
         if self._rows is not None:
-            return np.asarray((np.maximum(gpus, 0) * self._rows[:, where]).sum(axis=0))
-        if self._row >= 0:
-            row: Indexes = gpus[self._row]
-            return row
+            return np.asarray((np.maximum(gpus[:, where], 0) * self._rows[:, where]).sum(axis=0))
         if self._row == -2 or not len(gpus):
             return np.zeros_like(self.free.cpus[where])
+        if self._row >= 0 or len(gpus) == 1:
+            row: Indexes = gpus[max(self._row, 0)][where]
+            return row
         # A row can be below zero for a time that later reservations are laid over.
-        return gpus[0] if len(gpus) == 1 else np.asarray(np.maximum(gpus, 0).sum(axis=0))
+        return np.asarray(np.maximum(gpus[:, where], 0).sum(axis=0))
 
     def _is_empty(self, where: Where) -> Mask:
         total = self.inventory.total

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 
+from minislurm.scheduling.changes import Changes
 from minislurm.scheduling.room import Room
 
 #: Bytes by which the memory of kept rooms is bounded, and what one takes for each node.
@@ -12,9 +13,9 @@ _BYTES, _BYTES_A_NODE = 48 << 20, 64
 
 
 class Rooms:
-    """`changes`: the nodes of every placement of the pass, in their order; it grows."""
+    """`changes`: those of the pass; they grow. `nodes`: of the cluster."""
 
-    def __init__(self, changes: Sequence[int], nodes: int) -> None:
+    def __init__(self, changes: Changes, nodes: int) -> None:
         self._changes = changes
         self._most = max(4, _BYTES // (_BYTES_A_NODE * max(1, nodes)))
         #: With the number of changes that each has seen; the one used last is the last.
@@ -30,10 +31,6 @@ class Rooms:
         else:
             room, seen = kept
             if seen < len(self._changes):
-                room.refresh(self._changes[seen:])
+                room.refresh(self._changes.since(seen))
         self._kept[key] = (room, len(self._changes))
         return room
-
-    def forget(self, key: Hashable) -> None:
-        """It is not asked for again in this pass."""
-        self._kept.pop(key, None)

@@ -6,22 +6,23 @@ configuration. Above the rank stand the node's weight and whether its GPUs would
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable
+from typing import TYPE_CHECKING, Protocol
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
+from minislurm.domain.configuration import Partition
 from minislurm.scheduling.domains import Indexes
-from minislurm.scheduling.model import RequestClass, Snapshot
+from minislurm.scheduling.model import RequestClass, Snapshot, TypicalRequest
 from minislurm.scheduling.needs import cpus_on_node, gpus_on_node, share_on_node, wants_gpus
-from minislurm.scheduling.nodes import WHOLE, NodeTable
+from minislurm.scheduling.nodes import WHOLE, NodeTable, Where
+from minislurm.scheduling.work import finished
 
 if TYPE_CHECKING:
     from minislurm.scheduling.room import Room
-
-Where: TypeAlias = "slice | NDArray[np.int64]"
 
 #: The score's fields: weight above bit 28, GPU node, the strategy's rank.
 _WEIGHT_BIT, _GPU_NODE_BIT, RANK_BITS = 28, 27, 27
@@ -46,18 +47,21 @@ class Strategy(Protocol):
         ...
 
 
-class Ranked:
+class Ranked(ABC):
     """A strategy that only ranks."""
+
+    @abstractmethod
+    def rank(self, room: Room, where: Where) -> Indexes:
+        """A new array: by node, smaller is better, below 2^27."""
 
     def scores(self, room: Room, where: Where) -> Indexes:
         inventory, request = room.inventory, room.request
-        score: Indexes = (inventory.weight[where] << _WEIGHT_BIT) + self.rank(room, where)
+        score = self.rank(room, where)
+        if inventory.weights_differ:
+            score += inventory.weight[where] << _WEIGHT_BIT
         if len(inventory.type_bits) and not (wants_gpus(request) or request.gpu_share_milli):
             score += inventory.has_gpus[where].astype(np.int64) << _GPU_NODE_BIT
         return score
-
-    def rank(self, room: Room, where: Where) -> Indexes:
-        raise NotImplementedError
 
     def gpu(self, room: Room, node: int, parts: Indexes, milli: int) -> int | None:
         return None
@@ -70,7 +74,7 @@ class Binpack(Ranked):
         now = room.counts[0]
         rank = np.minimum(now.cpus[where], _CPUS_MOST)
         if len(now.gpus):
-            rank += np.minimum(now.gpus[:, where].sum(axis=0), _GPUS_MOST) << _GPUS_BIT
+            rank += np.minimum(now.whole_gpus(where), _GPUS_MOST) << _GPUS_BIT
             if room.request.gpu_share_milli:
                 parts = room.parts_left(where)
                 opens = ~(parts >= share_on_node(room.request, 1)).any(axis=1)
@@ -85,7 +89,7 @@ class Spread(Ranked):
         now = room.counts[0]
         rank = _CPUS_MOST - np.minimum(now.cpus[where], _CPUS_MOST)
         if len(now.gpus):
-            rank += (_GPUS_MOST - np.minimum(now.gpus[:, where].sum(axis=0), _GPUS_MOST)) << _GPUS_BIT
+            rank += (_GPUS_MOST - np.minimum(now.whole_gpus(where), _GPUS_MOST)) << _GPUS_BIT
         return rank
 
 
@@ -105,15 +109,16 @@ class RoundRobin(Ranked):
     """In turn: the node whose last placement is the longest ago."""
 
     def __init__(self, table: NodeTable) -> None:
-        self._table = table
+        self._turns = table.turns
+        #: Fixed for the pass: what rooms have kept must still compare with what has changed since.
+        self._first = table.turn - _TURNS
 
     def rank(self, room: Room, where: Where) -> Indexes:
         return self._since_start(where)
 
     def _since_start(self, where: Where) -> Indexes:
         """Numbers of the last placements, counted from the earliest that still matters."""
-        table = self._table
-        return np.maximum(table.turns[where] - table.turn + _TURNS, 0)
+        return np.maximum(self._turns[where] - self._first, 0)
 
 
 class WeightedRoundRobin(RoundRobin):
@@ -171,7 +176,7 @@ class BestFit(Ranked):
     def rank(self, room: Room, where: Where) -> Indexes:
         now = room.counts[0]
         cpus, gpus, milli = amounts_on_node(room)
-        free = now.gpus[:, where].sum(axis=0) * WHOLE
+        free = now.whole_gpus(where) * WHOLE
         shared = now.shared[where]
         free = free + np.where(shared > 0, WHOLE - shared, 0).sum(axis=1)
         left = (now.cpus[where] - cpus) / self._cpus + (free - gpus * WHOLE - milli) / self._gpus
@@ -191,37 +196,67 @@ def amounts_on_node(room: Room) -> tuple[int, int, int]:
 BINPACK = Binpack()
 
 
-def _gradient(snapshot: Snapshot, table: NodeTable, *, balanced: bool = False) -> Strategy:
-    from minislurm.scheduling.gradient import Gradient  # it builds on what is above
-
-    return Gradient.of(snapshot, table, balanced=balanced)
-
-
 #: By the name that the configuration uses.
-STRATEGIES: dict[str, Callable[[Snapshot, NodeTable], Strategy]] = {
-    "binpack": lambda _, __: BINPACK,
-    "spread": lambda _, __: Spread(),
-    "fgd": _gradient,
-    "fgd-balanced": lambda snapshot, table: _gradient(snapshot, table, balanced=True),
-    "best-fit": lambda _, table: BestFit(table),
-    "least-jobs": lambda _, table: LeastJobs(table),
-    "round-robin": lambda _, table: RoundRobin(table),
-    "weighted-round-robin": lambda _, table: WeightedRoundRobin(table),
-    "affinity": lambda _, table: Affinity(table),
+STRATEGIES: dict[str, Callable[[Strategies], Strategy]] = {
+    "binpack": lambda _: BINPACK,
+    "spread": lambda _: Spread(),
+    "fgd": lambda those: _gradient(those),
+    "fgd-balanced": lambda those: _gradient(those, balanced=True),
+    "best-fit": lambda those: BestFit(those.table),
+    "least-jobs": lambda those: LeastJobs(those.table),
+    "round-robin": lambda those: RoundRobin(those.table),
+    "weighted-round-robin": lambda those: WeightedRoundRobin(those.table),
+    "affinity": lambda those: Affinity(those.table),
 }
+_ASKS_WHAT_IS_TYPICAL = frozenset({"fgd", "fgd-balanced"})
 
 
 class Strategies:
     """Those of one pass, each made when it is first asked for."""
 
+    table: NodeTable
+
     def __init__(self, snapshot: Snapshot, table: NodeTable) -> None:
+        self.table = table
         self._snapshot = snapshot
-        self._table = table
+        self._typical = snapshot.typical
         self._made: dict[str, Strategy] = {}
 
+    def load(self, partitions: Iterable[Partition]) -> Generator[None, None, None]:
+        """What takes long for these partitions' strategies. Yields between units of work."""
+        for name in {self._name(partition) for partition in partitions} & _ASKS_WHAT_IS_TYPICAL:
+            self._typical = yield from self._count()
+            self._named(name)
+            yield
+
     def of(self, jobs: RequestClass) -> Strategy:
-        name = jobs.partition.placement or self._snapshot.settings.placement
+        return self._named(self._name(jobs.partition))
+
+    def _named(self, name: str) -> Strategy:
         strategy = self._made.get(name)
         if strategy is None:
-            strategy = self._made[name] = STRATEGIES[name](self._snapshot, self._table)
+            strategy = self._made[name] = STRATEGIES[name](self)
         return strategy
+
+    @property
+    def typical(self) -> tuple[TypicalRequest, ...]:
+        """What jobs usually ask for: given, or what those of the snapshot do."""
+        if not self._typical:
+            self._typical = finished(self._count())
+        return self._typical
+
+    def _count(self) -> Generator[None, None, tuple[TypicalRequest, ...]]:
+        from minislurm.scheduling.gradient import typical_of  # it builds on what is above
+
+        if self._typical:
+            return self._typical
+        return (yield from typical_of(self._snapshot))
+
+    def _name(self, partition: Partition) -> str:
+        return partition.placement or self._snapshot.settings.placement
+
+
+def _gradient(those: Strategies, *, balanced: bool = False) -> Strategy:
+    from minislurm.scheduling.gradient import Gradient
+
+    return Gradient(those.table, those.typical, balanced=balanced)

@@ -12,9 +12,12 @@ from minislurm.domain.ids import JobId
 from minislurm.scheduling.domains import Indexes
 from minislurm.scheduling.model import RunningJob
 from minislurm.scheduling.nodes import Counts, Inventory, PartialShares, Share
+from minislurm.scheduling.work import finished
 
 #: Allocations read between two yields: about a millisecond.
 _CHUNK = 500
+#: Shares put into arrays between two yields.
+_SORTED = 2000
 
 _AMOUNTS = attrgetter("node", "cpus", "memory_mib")
 
@@ -64,35 +67,65 @@ class Timeline:
         shares = (self._inventory.share_of(allocation) for allocation in job.allocation)
         return tuple([share for share in shares if share is not None])
 
-    def add(self, end: float, share: Share) -> None:
-        self._ends.append(end)
-        self._shares.append(share)
+    def add(self, end: float, shares: Sequence[Share]) -> None:
+        self._ends += [end] * len(shares)
+        self._shares += shares
         self._sorted = None
 
     def sorted(self) -> SortedShares:
         if self._sorted is None:
-            ends, shares = list(self._ends), list(self._shares)
-            for end, job_id in self._order:
-                for share in self._known[job_id][1]:
-                    ends.append(end)
-                    shares.append(share)
-            in_order = not self._ends
-            self._sorted = SortedShares(ends, shares, len(self._inventory.type_bits), in_order=in_order)
+            for _ in self.sort():
+                pass
+        assert self._sorted is not None
         return self._sorted
+
+    def sort(self) -> Generator[None, None, None]:
+        """Does the work of `sorted` beforehand. Yields between units of it."""
+        if self._sorted is not None:
+            return
+        ends, shares = list(self._ends), list(self._shares)
+        read = len(shares)
+        for end, job_id in self._order:
+            for share in self._known[job_id][1]:
+                ends.append(end)
+                shares.append(share)
+            if len(shares) - read > _SORTED:
+                read = len(shares)
+                yield
+        in_order = not self._ends
+        types = len(self._inventory.type_bits)
+        self._sorted = yield from SortedShares.build(ends, shares, types, in_order=in_order)
 
 
 class SortedShares:
     """The shares in the order of their ends, as arrays. A run past its limit is about to end."""
 
+    @classmethod
+    def build(
+        cls, ends: Sequence[float], shares: Sequence[Share], gpu_types: int, *, in_order: bool = False
+    ) -> Generator[None, None, SortedShares]:
+        """`in_order`: the ends ascend already. Yields between units of work."""
+        columns = np.zeros((len(shares), 3), dtype=np.int64)
+        gpus = np.zeros((len(shares), gpu_types), dtype=np.int64)
+        for start in range(0, len(shares), _SORTED):
+            some = shares[start : start + _SORTED]
+            columns[start : start + len(some)] = list(map(_AMOUNTS, some))
+            if gpu_types:
+                gpus[start : start + len(some)] = [share.gpus for share in some]
+            yield
+        return cls(ends, shares, columns, gpus, in_order=in_order)
+
     def __init__(
-        self, ends: Sequence[float], shares: Sequence[Share], gpu_types: int, *, in_order: bool = False
+        self,
+        ends: Sequence[float],
+        shares: Sequence[Share],
+        columns: Indexes,
+        gpus: Indexes,
+        *,
+        in_order: bool,
     ) -> None:
-        """`in_order`: the ends ascend already."""
+        """`columns`: node, CPUs and memory of each share, one row each; `gpus`: by type, likewise."""
         times = np.array(ends, dtype=np.float64)
-        columns = np.array(list(map(_AMOUNTS, shares)), dtype=np.int64).reshape(len(shares), 3)
-        gpus = np.zeros((len(shares), 0), dtype=np.int64)
-        if gpu_types:
-            gpus = np.array([share.gpus for share in shares], dtype=np.int64).reshape(len(shares), gpu_types)
         if not in_order:
             order = times.argsort(kind="stable")
             times, columns, gpus = times[order], columns[order], gpus[order]
@@ -131,4 +164,5 @@ def with_released(free: Counts, shares: Sequence[Share]) -> Counts:
     """What is free when these have been given back."""
     if not shares:
         return free
-    return SortedShares([0.0] * len(shares), shares, len(free.gpus), in_order=True).released_by(0.0, free)
+    ends = finished(SortedShares.build([0.0] * len(shares), shares, len(free.gpus), in_order=True))
+    return ends.released_by(0.0, free)

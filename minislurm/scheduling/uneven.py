@@ -132,7 +132,7 @@ def _pick(room: Room, nodes: Indexes, count: int) -> Indexes | None:
         return None
     amounts = amounts_of(room)
     for amount, other in zip(amounts, reversed(amounts), strict=True):
-        picked: Indexes = nodes[np.lexsort((room.score[nodes], -other[nodes], -amount[nodes]))][:count]
+        picked: Indexes = nodes[np.lexsort((room.scores(nodes), -other[nodes], -amount[nodes]))][:count]
         if is_enough(room, picked):
             return picked
     return None

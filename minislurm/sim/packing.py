@@ -7,8 +7,7 @@ strategies. There is neither time nor a queue in it, so the pass around them is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,12 +26,12 @@ from minislurm.scheduling.model import RequestClass, TypicalRequest
 from minislurm.scheduling.nodes import NodeTable
 from minislurm.scheduling.place import choose
 from minislurm.scheduling.room import Room
+from minislurm.scheduling.rooms import Rooms
 from minislurm.scheduling.strategies import Strategies
+from minislurm.scheduling.work import finished
 from minislurm.sim.job_specs import SpecMaker
 from minislurm.sim.openb import WHOLE, arrivals, demand_milli
 from minislurm.sim.trace import TraceJob
-
-T = TypeVar("T")
 
 
 class Fill(Struct, frozen=True):
@@ -81,24 +80,19 @@ class Packer:
         for spec in configuration.nodes:
             handle(state, RegisterNode(spec.name, NodeFacts()), 1.0, lambda event: None)
         taken = replace(snapshot(state, 1.0), typical=tuple(typical))
-        self._table = _finished(NodeTable.build(taken.nodes, taken.topology))
+        self._table = finished(NodeTable.build(taken.nodes, taken.topology))
         self._filters = Filters(self._table.inventory)
         self._strategies = Strategies(taken, self._table)
         self._partition = configuration.partitions[0]
-        #: By request: its room, and how many of the table's changes that has seen.
-        self._rooms: dict[ResourceRequest, tuple[Room, int]] = {}
+        self._rooms = Rooms(self._table.changes, len(taken.nodes))
 
     def offer(self, request: ResourceRequest) -> bool:
         """Places it; False: it does not fit."""
         table = self._table
-        room, seen = self._rooms.get(request) or (self._new_room(request), len(table.changes))
-        if seen < len(table.changes):
-            room.refresh(sorted(set(table.changes[seen:])))
-        self._rooms[request] = (room, len(table.changes))
-        shares = choose(room)
+        shares = choose(self._rooms.get(request, lambda: self._new_room(request)))
         if shares is None:
             return False
-        table.place(table.settle(shares) if request.gpu_share_milli else shares)
+        finished(table.place(table.settle(shares) if request.gpu_share_milli else shares))
         return True
 
     def _new_room(self, request: ResourceRequest) -> Room:
@@ -107,13 +101,3 @@ class Packer:
             self._table.inventory, request, self._filters.bounds(jobs), self._filters.allowed(jobs),
             [self._table.free], strategy=self._strategies.of(jobs),
         )  # fmt: skip
-
-
-def _finished(building: Generator[None, None, T]) -> T:
-    """What a generator of units of work returns in the end."""
-    while True:
-        try:
-            next(building)
-        except StopIteration as done:
-            made: T = done.value
-            return made

@@ -8,6 +8,7 @@ The cluster has 10,000 nodes of 64 CPUs and 8 GPUs in 640 racks, 40 to a block. 
     pass-different  the same with 100,000 different requests
     gangs           10,000 gangs of mixed size, most of one node or less, into the empty cluster: one pass
     large-gangs     gangs of 1 to 64 whole nodes, as many as the cluster holds, filled again and again
+    forecast        when each of 100,000 jobs starts, as `squeue --start` asks it: 200 classes; all different
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct
@@ -26,6 +28,7 @@ from msgspec.structs import replace
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from minislurm.controller import collector
+from minislurm.controller.forecasts import LONGEST_S
 from minislurm.domain.configuration import DomainSpec, Partition, SchedulerSection
 from minislurm.domain.ids import Bitmap, JobId, NodeName
 from minislurm.domain.resources import NodeAllocation, ResourceRequest
@@ -39,6 +42,7 @@ from minislurm.scheduling.model import (
     RunningJob,
     Snapshot,
 )
+from minislurm.scheduling.predict import Forecast
 from minislurm.scheduling.workspace import Workspace
 
 CPUS, GPUS, MEMORY_MIB = 64, 8, 1024 * 1024
@@ -252,22 +256,29 @@ def queued(
             partition,
             limit_s,
             jobs=tuple(QueuedJob(JobId(100_000 + i), times[i], times[i]) for i in sorted(numbers)),
+            key=number,
         )
-        for (request, limit_s), numbers in members.items()
+        for number, ((request, limit_s), numbers) in enumerate(members.items())
     ]
 
 
 # The measurements
 
 
-def measure_pass(scale: Scale, classes: int) -> Iterator[Figure]:
+def pass_snapshot(scale: Scale, classes: int) -> Snapshot:
     draw = random.Random(scale.seed)
     nodes, running = busy(idle_nodes(scale), draw)
     partition = Partition("batch", nodes=node_names(scale))
     requests = pending_requests(classes, draw)
     jobs = queued(requests, scale.pending // classes, partition, draw)
-    snapshot = Snapshot(NOW, nodes, running, jobs, a_topology(scale), SchedulerSection())
-    workspace = Workspace()
+    return Snapshot(
+        NOW, nodes, running, jobs, a_topology(scale), SchedulerSection(),
+        job_factor_max=partition.priority_job_factor,
+    )  # fmt: skip
+
+
+def measure_pass(scale: Scale, classes: int) -> Iterator[Figure]:
+    snapshot, workspace = pass_snapshot(scale, classes), Workspace()
     collector.settle()
     first = timed(snapshot, workspace)
     name = f"pass over {scale.pending} pending jobs in {classes} classes"
@@ -290,6 +301,31 @@ def one_has_ended(snapshot: Snapshot) -> Snapshot:
     idle = {node.name: node for node in idle_nodes(Scale()) if node.name in freed}
     nodes = [idle.get(node.name, node) for node in snapshot.nodes]
     return replace(snapshot, nodes=nodes, running=running)
+
+
+def measure_forecast(scale: Scale, classes: int) -> Iterator[Figure]:
+    """As the controller makes it: no pass is begun that would hardly be over in time, the rest is rough."""
+    snapshot = pass_snapshot(scale, classes)
+    collector.settle()
+    start = clock()
+    forecast = Forecast(snapshot)
+    longest, last = clock() - start, 0.0
+    while not forecast.is_over and (begun := clock()) + last <= start + LONGEST_S:
+        longest = max(longest, longest_unit(forecast.next_pass()))
+        last = clock() - begun
+    longest = max(longest, longest_unit(forecast.extrapolate()))
+    yield Figure(f"forecast for {scale.pending} jobs in {classes} classes", "s", clock() - start, "<= 10")
+    yield Figure("  longest time without a yield", "ms", 1000 * longest, "<= 20")
+    yield Figure("  passes", "", forecast.passes)
+    yield Figure("  jobs with an estimate", "jobs", len(forecast.estimates))
+
+
+def longest_unit(working: Generator[None, None, None]) -> float:
+    """Seconds between two yields at the most."""
+    longest, before = 0.0, clock()
+    for _ in working:
+        longest, before = max(longest, clock() - before), clock()
+    return max(longest, clock() - before)
 
 
 def measure_gangs(scale: Scale) -> Iterator[Figure]:
@@ -350,6 +386,7 @@ BENCHMARKS: dict[str, Callable[[Scale], Iterator[Figure]]] = {
     "pass-different": lambda scale: measure_pass(scale, scale.pending),
     "gangs": measure_gangs,
     "large-gangs": measure_large_gangs,
+    "forecast": lambda scale: chain(*(measure_forecast(scale, n) for n in (scale.classes, scale.pending))),
 }
 
 
@@ -383,13 +420,14 @@ def _arguments() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("benchmarks", nargs="*", choices=[*BENCHMARKS, []], metavar="BENCHMARK")
-    parser.add_argument("--nodes", type=int, default=Scale.nodes)
-    parser.add_argument("--racks", type=int, default=Scale.racks)
-    parser.add_argument("--pending", type=int, default=Scale.pending)
-    parser.add_argument("--gangs", type=int, default=Scale.gangs)
-    parser.add_argument("--repeat", type=int, default=Scale.repeat, help="passes; the best counts")
+    usual = Scale()
+    parser.add_argument("--nodes", type=int, default=usual.nodes)
+    parser.add_argument("--racks", type=int, default=usual.racks)
+    parser.add_argument("--pending", type=int, default=usual.pending)
+    parser.add_argument("--gangs", type=int, default=usual.gangs)
+    parser.add_argument("--repeat", type=int, default=usual.repeat, help="passes; the best counts")
     parser.add_argument("--cpu-time", action="store_true", help="not the wall clock: for a busy machine")
-    parser.add_argument("--seed", type=int, default=Scale.seed)
+    parser.add_argument("--seed", type=int, default=usual.seed)
     parser.add_argument("--json", metavar="FILE", help="write the figures there")
     parser.add_argument("--strict", action="store_true", help="exit 1 if a figure misses its target")
     return parser.parse_args()

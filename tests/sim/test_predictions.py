@@ -17,9 +17,10 @@ from minislurm.domain.ids import JobId
 from minislurm.domain.job import Dependency, DependencyKind, Job, JobSpec
 from minislurm.domain.reservation import LicenseCount
 from minislurm.domain.states import JobState
-from minislurm.scheduling.predict import Forecast, predict
+from minislurm.scheduling.predict import Forecast
 from minislurm.sim.virtual_cluster import VirtualCluster
 from tests.builders import a_configuration, a_request, a_spec, facts
+from tests.unit.scheduling.builders import predict
 
 NODES = 4
 

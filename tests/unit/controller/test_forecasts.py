@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Generator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -76,26 +78,29 @@ def test_a_forecast_is_kept_until_something_changes(tmp_path: Path, monkeypatch:
     with_forecasts(tmp_path, story)
 
 
+@pytest.mark.parametrize(("pass_s", "passes"), [(0.9, 4), (1.9, 2), (60.0, 1)])
 def test_what_is_left_when_time_is_over_is_extrapolated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pass_s: float, passes: int
 ) -> None:
+    """No pass is begun that would hardly be over in time, but for the first."""
+    now = 0.0
+    working = Forecast.next_pass
+
+    def slow(self: Forecast) -> Generator[None, None, None]:
+        nonlocal now
+        yield from working(self)
+        now += pass_s
+
     async def story(engine: Engine, forecasts: Forecasts) -> None:
         ids = [await submit(engine, time_limit_s=60.0 + i) for i in range(30)]
-        working = Forecast.run
-
-        def slow(self: Forecast, *arguments: object) -> object:
-            """Its time is over after the fifth pass."""
-            for _ in working(self, *arguments):  # type: ignore[arg-type]
-                if self.passes == 5:
-                    monkeypatch.setattr(module, "LONGEST_S", 0.0)
-                    return
-                yield
-
-        monkeypatch.setattr(Forecast, "run", slow)
+        monkeypatch.setattr(Forecast, "next_pass", slow)
+        clock = SimpleNamespace(monotonic=lambda: now, time=time.time, perf_counter=time.perf_counter)
+        monkeypatch.setattr(module, "time", clock)
         await forecasts.refresh()
         estimates = [forecasts.known(job_id) for job_id in ids]
         assert all(estimates)
-        assert [estimate.is_rough for estimate in estimates if estimate] == [False] * 5 + [True] * 25
+        rough = [estimate.is_rough for estimate in estimates if estimate]
+        assert rough == [False] * passes + [True] * (30 - passes)
 
     with_forecasts(tmp_path, story)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from minislurm.domain.resources import NodeAllocation, ResourceRequest, share_on
 from minislurm.domain.topology import Topology
 from minislurm.scheduling.fair_share import UserKey
 from minislurm.scheduling.features import Features, Test, constraint_of
+from minislurm.scheduling.future import Outlook
 from minislurm.scheduling.model import (
     NodeAvailability,
     Plan,
@@ -25,6 +26,7 @@ from minislurm.scheduling.model import (
     RunningJob,
     Snapshot,
 )
+from minislurm.scheduling.predict import Forecast
 from tests.builders import a_request
 
 NOW = 1000.0
@@ -395,3 +397,11 @@ def entitlements(tree: AccountTree) -> dict[UserKey, float]:
 
     walk(ROOT, 1.0)
     return result
+
+
+def predict(snapshot: Snapshot, outlook: Outlook | None = None) -> Forecast:
+    """A forecast that has been run to its end."""
+    forecast = Forecast(snapshot, outlook)
+    for _ in chain(forecast.run(), forecast.extrapolate()):
+        pass
+    return forecast

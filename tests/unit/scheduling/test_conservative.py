@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -145,9 +146,8 @@ def test_the_profile_finds_the_first_gap(
 ) -> None:
     profile = Profile(0.0, Sums(5, 0, 0))
     ordered = sorted(releases)
-    profile.release(
-        [float(t) for t, _ in ordered], [a for _, a in ordered], [0] * len(ordered), [0] * len(ordered)
-    )
+    amounts = np.array([(amount, 0, 0) for _, amount in ordered], dtype=np.int64).reshape(-1, 3)
+    profile.release(np.array([float(t) for t, _ in ordered]), amounts)
     for start, length, amount in takes:
         profile.take(start, start + length, Sums(amount, 0, 0))
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from itertools import chain
 from math import inf
+from types import FrameType
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -17,15 +22,16 @@ from minislurm.scheduling.future import After, Arrival, Outlook, Turnover
 from minislurm.scheduling.model import NodeAvailability, ReservedNodes, RunningJob, Snapshot
 from minislurm.scheduling.predict import Forecast
 from tests.builders import a_request
-from tests.unit.scheduling.builders import NOW, a_class, a_job, a_partition, a_run, a_snapshot, some_nodes
-
-
-def predict(snapshot: Snapshot, outlook: Outlook | None = None) -> Forecast:
-    """A forecast that has been run to its end."""
-    forecast = Forecast(snapshot, outlook)
-    for _ in chain(forecast.run(), forecast.extrapolate()):
-        pass
-    return forecast
+from tests.unit.scheduling.builders import (
+    NOW,
+    a_class,
+    a_job,
+    a_partition,
+    a_run,
+    a_snapshot,
+    predict,
+    some_nodes,
+)
 
 
 def starts(snapshot: Snapshot, outlook: Outlook | None = None) -> dict[int, float]:
@@ -209,6 +215,53 @@ def test_pools_that_share_no_nodes_do_not_wait_for_each_other() -> None:
         pass
     assert forecast.estimates[JobId(104)].start <= NOW + 40 * 60
     assert forecast.estimates[JobId(100)].start >= NOW + 900 * 60
+
+
+def test_a_queue_that_is_not_run_to_its_end_is_estimated_whole() -> None:
+    """After one pass, at which nothing ended: by the pace that there is then."""
+    nodes = some_nodes(2)
+    batch = a_partition(nodes)
+    whole = a_request(tasks=4)
+    classes = [a_class(batch, i, request=whole, minutes=10 + i) for i in range(1, 901)]
+    forecast = Forecast(a_snapshot(nodes, *classes))
+    for _ in chain(forecast.next_pass(), forecast.extrapolate()):
+        pass
+    assert not forecast.is_complete
+    assert forecast.estimates.keys() == {JobId(i) for i in range(1, 901)}
+    rough = [e.start for _, e in sorted(forecast.estimates.items()) if e.is_rough]
+    assert len(rough) == 898
+    assert rough == sorted(rough), "in the order of the queue"
+    # Each of the nodes is worked for half of the time.
+    assert rough[-1] == pytest.approx(NOW + sum(10 + i for i in range(3, 900)) * 60 / 2, rel=0.01)
+
+
+def test_no_unit_of_work_grows_with_the_queue() -> None:
+    """Counted in lines that the interpreter goes through, not in time."""
+
+    def longest_unit(size: int) -> int:
+        nodes = some_nodes(100)
+        batch = a_partition(nodes)
+        jobs = [a_class(batch, *range(k, size, 300), minutes=10 + k) for k in range(300)]
+        forecast = Forecast(a_snapshot(nodes, *jobs))
+        passes = (forecast.next_pass() for _ in range(3))
+        longest = lines = 0
+
+        def count(frame: FrameType, event: str, argument: object) -> Callable[..., Any]:
+            nonlocal lines
+            lines += 1
+            return count
+
+        before = sys.gettrace()
+        sys.settrace(count)
+        try:
+            for _ in chain(*passes, forecast.extrapolate()):
+                longest, lines = max(longest, lines), 0
+        finally:
+            sys.settrace(before)
+        assert len(forecast.estimates) == size
+        return max(longest, lines)
+
+    assert longest_unit(24_000) < 1.3 * longest_unit(6000)
 
 
 @st.composite

@@ -16,6 +16,7 @@ from minislurm.scheduling.cycle import schedule
 from minislurm.scheduling.model import ReservedNodes, Snapshot
 from minislurm.scheduling.nodes import Inventory
 from minislurm.scheduling.reservations import Calendar
+from minislurm.scheduling.work import finished
 from tests.builders import a_request
 from tests.unit.scheduling.builders import (
     NOW,
@@ -215,7 +216,7 @@ def test_the_start_of_a_head_is_the_earliest(
 @given(reservations, st.sampled_from([0, 1, 5, 20]), st.sampled_from(["", "r0", "r1"]))
 def test_within_a_segment_nothing_closes(kept: list[ReservedNodes], minutes: int, name: str) -> None:
     nodes = some_nodes(4)
-    inventory = Inventory(nodes, Topology())
+    inventory = finished(Inventory.build(nodes, Topology()))
     calendar = Calendar(inventory, kept, NOW)
     jobs = a_class(a_partition(nodes), 1, request=a_request(reservation=name), minutes=float(minutes))
     duration = jobs.time_limit_s or float("inf")

@@ -16,6 +16,7 @@ from minislurm.scheduling.fragmentation import Fragmentation, gradient_score, mo
 from minislurm.scheduling.gradient import typical_of
 from minislurm.scheduling.model import NodeAvailability, TypicalRequest
 from minislurm.scheduling.strategies import STRATEGIES
+from minislurm.scheduling.work import finished
 from tests.builders import a_request
 from tests.unit.scheduling.builders import (
     a_class,
@@ -100,6 +101,13 @@ def test_round_robin_goes_on_where_the_last_pass_ended() -> None:
         a_node("n4"),
     ]
     assert turns("round-robin", nodes, 6) == ["n4", "n2", "n3", "n1", "n4", "n2"]
+
+
+def test_round_robin_goes_round_a_large_cluster() -> None:
+    """Where rooms are only brought up to date, not made anew."""
+    nodes = some_nodes(300, cpus=2)
+    names = [node.name for node in nodes]
+    assert turns("round-robin", nodes, 600) == names + names
 
 
 def test_weighted_round_robin_takes_larger_nodes_oftener() -> None:
@@ -194,5 +202,5 @@ def test_typical_requests_are_those_running_and_queued() -> None:
             a_run("n2", cpus=(0, 1), gpus=(0,), job=901),
         ],
     )
-    found = {(t.cpus, t.gpus, t.milli): round(t.weight, 3) for t in typical_of(snapshot)}
+    found = {(t.cpus, t.gpus, t.milli): round(t.weight, 3) for t in finished(typical_of(snapshot))}
     assert found == {(2, 1, 500): 0.571, (1, 2, 1000): 0.286, (2, 1, 1000): 0.143}

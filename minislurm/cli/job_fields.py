@@ -266,7 +266,7 @@ NAMES: dict[str, JobField] = {
     "oversubscribe": _OVER_SUBSCRIBE,
     "partition": _PARTITION,
     "pendingtime": _number("PENDING_TIME", _pending_time),
-    "preempttime": _constant("PREEMPT_TIME", _NOT_SET),
+    "preempttime": _time("PREEMPT_TIME", lambda row: row.preempt_time),
     "prefer": _constant("PREFER", NULL),
     "priority": _PRIORITY_SHARE,
     "prioritylong": _PRIORITY,

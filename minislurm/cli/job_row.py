@@ -141,6 +141,11 @@ class JobRow(Struct, frozen=True):
         return None if self.time_limit_s is None else max(0.0, self.time_limit_s - self.elapsed_s)
 
     @property
+    def preempt_time(self) -> float:
+        """When the run that is shown was asked to give way; 0: it was not."""
+        return self.job.preempt_time if self.job.preempt_time >= self.job.start_time else 0.0
+
+    @property
     def start_time(self) -> float:
         """When it started; when it is expected to."""
         job = self.job

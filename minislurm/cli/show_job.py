@@ -113,6 +113,9 @@ def _times(row: JobRow) -> Iterator[str]:
         f"StartTime={format_time(row.start_time)} EndTime={format_time(row.end_time)} "
         f"Deadline={time_text(job.deadline)}"
     )
+    if row.view.preemptable_time or row.preempt_time:
+        times = (format_time(t) if t else "None" for t in (row.view.preemptable_time, row.preempt_time))
+        yield "PreemptEligibleTime={} PreemptTime={}".format(*times)
     yield (
         f"SuspendTime=None SecsPreSuspend={int(job.suspended_time_s)} "
         f"LastSchedEval={format_time(row.view.last_considered)} Scheduler=Main"

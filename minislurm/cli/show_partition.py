@@ -27,14 +27,15 @@ def _lines(partition: PartitionView) -> list[str]:
         f"{_access('Accounts', partition.allow_accounts, partition.deny_accounts)} "
         f"{_access('Qos', partition.allow_qos, partition.deny_qos)}",
         f"AllocNodes=ALL Default={'YES' if partition.default else 'NO'} QoS={partition.qos or 'N/A'}",
-        f"DefaultTime={_default_time(partition)} DisableRootJobs=NO ExclusiveUser=NO GraceTime=0 Hidden=NO",
+        f"DefaultTime={_default_time(partition)} DisableRootJobs=NO ExclusiveUser=NO "
+        f"GraceTime={_grace(partition)} Hidden=NO",
         f"MaxNodes={'UNLIMITED' if partition.max_nodes is None else partition.max_nodes} "
         f"MaxTime={format_duration_long(partition.max_time_s)} MinNodes={_min_nodes(partition)} LLN=NO "
         f"MaxCPUsPerNode=UNLIMITED",
         f"Nodes={compress(sorted(partition.nodes, key=natural_key))}",
         f"PriorityJobFactor={partition.priority_job_factor} PriorityTier={partition.priority_tier} "
         f"RootOnly=NO ReqResv=NO OverSubscribe=NO",
-        "OverTimeLimit=NONE PreemptMode=OFF",
+        f"OverTimeLimit=NONE PreemptMode={partition.preempt_mode.upper()}",
         f"State={partition.state} TotalCPUs={partition.total_cpus} TotalNodes={len(partition.nodes)} "
         f"SelectTypeParameters=NONE",
         "JobDefaults=(null)",
@@ -64,6 +65,11 @@ def _names(allowed: tuple[str, ...]) -> str:
 
 def _default_time(partition: PartitionView) -> str:
     return "NONE" if partition.default_time_s is None else format_duration_long(partition.default_time_s)
+
+
+def _grace(partition: PartitionView) -> str:
+    """Where nobody gives way there is none, as Slurm has it."""
+    return f"{partition.preempt_grace_s if partition.preempt_mode != 'off' else 0:g}"
 
 
 def _min_nodes(partition: PartitionView) -> int:

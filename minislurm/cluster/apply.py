@@ -331,6 +331,8 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
     job.cancelled_by = event.cancelled_by
     job.requeue_cause = event.requeue_cause
     job.requeue_held = event.hold
+    if event.preemptor:
+        job.preempt_time, job.preemptor = event.time, event.preemptor
     job.avoided_nodes = (*job.avoided_nodes, *event.avoid_nodes)
     job.open_nodes = tuple(p.node for p in job.allocation if p.node not in event.released_nodes)
     for name in event.avoid_nodes:

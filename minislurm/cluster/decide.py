@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minislurm.cluster import follow, last_starts, node_messages, requests, reservations, runs
+from minislurm.cluster import follow, last_starts, node_messages, preemptions, requests, reservations, runs
 from minislurm.cluster.events import ClusterConfigured, Event, JobsPurged, RequestsForgotten
 from minislurm.cluster.messages import (
     CancelJob,
@@ -21,6 +21,7 @@ from minislurm.cluster.messages import (
     NodeReport,
     NodeSilent,
     PlacementProposed,
+    PreemptionProposed,
     PrepareFailed,
     PrepareTimeout,
     PurgeDue,
@@ -54,6 +55,8 @@ def decide(state: ClusterState, message: Message, now: float) -> list[Event] | R
             return runs.decide_report(state, message, now)
         case PlacementProposed():
             return runs.decide_placement(state, message, now)
+        case PreemptionProposed():
+            return preemptions.decide_preemption(state, message, now)
         case CreateStep():
             return runs.decide_step(state, message, now)
         case StepEnded():

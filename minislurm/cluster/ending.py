@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from minislurm.cluster.events import RunEnding
 from minislurm.cluster.state import ClusterState
-from minislurm.domain.ids import NodeName
+from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.states import JobState, NodeState, Reason
 
@@ -24,10 +24,13 @@ def end_run(
     end_time: float = 0.0,
     launch_failed: bool = False,
     out_of_memory: bool = False,
+    preemptor: JobId | None = None,
+    comes_back: str = "",
 ) -> RunEnding:
-    """The fact that a run is being ended. Nodes that are DOWN are not waited for."""
+    """The fact that a run is being ended. Nodes that are DOWN are not waited for. `comes_back`: the
+    cause for which a run that gives way (to `preemptor`) is requeued, if it can be; "": it is not."""
     final, reason = _outcome(cause, exit_code, exit_signal, launch_failed, out_of_memory)
-    requeue_cause = _requeue_cause(job, cause)
+    requeue_cause = _requeue_cause(job, cause, comes_back)
     if cause is EndCause.NODE_FAIL:
         final, reason = JobState.NODE_FAIL, Reason.NODE_DOWN
     if cause is EndCause.BATCH_KILLED:
@@ -52,6 +55,7 @@ def end_run(
         avoid_nodes=avoid_nodes,
         released_nodes=(*released_nodes, *down),
         end_time=end_time or now,
+        preemptor=preemptor or JobId(0),
     )
 
 
@@ -61,6 +65,8 @@ def _outcome(
     match cause:
         case EndCause.CANCEL:
             return JobState.CANCELLED, Reason.NONE
+        case EndCause.PREEMPT:
+            return JobState.PREEMPTED, Reason.NONE
         case EndCause.DEADLINE:
             return JobState.DEADLINE, Reason.DEADLINE
         case EndCause.TIME_LIMIT:
@@ -82,11 +88,11 @@ def _outcome(
     return JobState.COMPLETED, Reason.NONE
 
 
-def _requeue_cause(job: Job, cause: EndCause) -> str:
+def _requeue_cause(job: Job, cause: EndCause, comes_back: str) -> str:
     if cause is EndCause.REQUEUE:
         return "user"
     if cause is EndCause.LAUNCH_FAILURE:
         return "launch_failure"
-    if cause is EndCause.NODE_FAIL and job.requeue and job.spec.is_batch:
-        return "node_fail"
-    return ""
+    if not job.requeue or not job.spec.is_batch:
+        return ""
+    return {EndCause.NODE_FAIL: "node_fail", EndCause.PREEMPT: comes_back}.get(cause, "")

@@ -113,6 +113,8 @@ class RunEnding(Struct, frozen=True):
     #: Nodes on which nothing is left already (the node said so), or that are lost.
     released_nodes: tuple[NodeName, ...] = ()
     end_time: float = 0.0
+    #: The job that it gives way to; 0: none.
+    preemptor: JobId = JobId(0)
 
 
 class NodeReleased(Struct, frozen=True):

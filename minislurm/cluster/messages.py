@@ -14,7 +14,7 @@ from minislurm.domain.job import JobSpec
 from minislurm.domain.node import NodeFacts
 from minislurm.domain.states import PartitionState
 from minislurm.domain.views import JobChanges, JobTarget, ReservationChanges, StepRequest
-from minislurm.scheduling.model import Placement
+from minislurm.scheduling.model import Placement, Preemption
 
 
 class Caller(Struct, frozen=True):
@@ -200,6 +200,12 @@ class PlacementProposed(Struct, frozen=True):
     priority: int = 1
 
 
+class PreemptionProposed(Struct, frozen=True):
+    """One preemption of a finished plan, checked again against the state of this moment."""
+
+    preemption: Preemption
+
+
 class TimeLimitReached(Struct, frozen=True):
     job_id: JobId
     run: RunNumber
@@ -282,6 +288,7 @@ Message = (
     | PrepareFailed
     | StepEnded
     | PlacementProposed
+    | PreemptionProposed
     | TimeLimitReached
     | SignalDue
     | PrepareTimeout

@@ -41,6 +41,7 @@ from minislurm.cluster.events import (
     StaleRunEnded,
 )
 from minislurm.cluster.messages import PrepareTimeout
+from minislurm.cluster.snapshot import kept_run
 from minislurm.cluster.state import ClusterState
 from minislurm.cluster.timers import (
     dependent_timers,
@@ -52,6 +53,7 @@ from minislurm.domain.ids import BATCH_STEP, JobId, NodeName, RunNumber
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.node import Node
 from minislurm.domain.states import JobState, NodeState
+from minislurm.scheduling.rivals import gives_way
 
 
 def react(state: ClusterState, event: Event) -> list[Effect]:
@@ -71,7 +73,9 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
             return _start_if_prepared(state.jobs[event.job_id])
         case RunStarted():
             job = state.jobs[event.job_id]
-            return [JobChanged(job.id), *run_timers(job), *dependent_timers(state, job)]
+            # Somebody may wait for the time when it gives way.
+            wanted: list[Effect] = [Schedule()] if gives_way(kept_run(state, job.id)) else []
+            return [*wanted, JobChanged(job.id), *run_timers(job), *dependent_timers(state, job)]
         case RunEnding():
             return _ending(state, state.jobs[event.job_id], event)
         case NodeReleased():

@@ -14,6 +14,7 @@ from minislurm.cluster.queue import ClassKey, QueueClass
 from minislurm.cluster.reserved_nodes import run_end
 from minislurm.cluster.runs import array_slots
 from minislurm.cluster.state import ClusterState
+from minislurm.cluster.victims import exempt_until, mode_in, slice_end, tier_of
 from minislurm.domain.configuration import Partition
 from minislurm.domain.ids import Bitmap, JobId
 from minislurm.domain.job import Job
@@ -50,6 +51,7 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
         reservations=tuple(_reserved(r) for r in sorted(state.reservations.values(), key=_by_start)),
         licenses=free_licenses(state),
         accounts=state.accounts.snapshot(now, state.nodes.values()),
+        max_victims=state.configuration.preemption.max_victims,
     )
 
 
@@ -126,7 +128,10 @@ def kept_run(state: ClusterState, job_id: JobId) -> RunningJob:
 
 def run_of(state: ClusterState, job: Job) -> RunningJob:
     request = job.request
-    own = (job.spec.user_id, request.exclusive_user is not None, request.licenses)
+    asked = (job.spec.user_id, request.exclusive_user is not None, request.licenses)
+    slice_s = state.configuration.scheduler.time_slice_s
+    gives_way = (tier_of(state, job), mode_in(state, job.partition), exempt_until(state, job))
+    own = (*asked, job.run, job.start_time, job.partition, *gives_way, slice_end(state, job), slice_s)
     if job.state is not JobState.COMPLETING:
         return RunningJob(job.id, run_end(state, job), job.allocation, *own)
     # Nodes that have let go are free already: counted twice, they would seem to have room beside a head.

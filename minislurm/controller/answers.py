@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from minislurm.cluster import dependencies
 from minislurm.cluster.state import ClusterState
+from minislurm.cluster.victims import grace_in_s, mode_in, preemptable_time
 from minislurm.controller.scheduler import Scheduler
 from minislurm.domain import filenames
 from minislurm.domain.configuration import Partition
@@ -76,6 +77,7 @@ def job_view(
         std_in=std_in,
         std_out=std_out,
         std_err=std_err,
+        preemptable_time=preemptable_time(state, job),
     )
 
 
@@ -211,4 +213,6 @@ def partition_view(state: ClusterState, partition: Partition) -> PartitionView:
         qos=partition.qos,
         min_priority=partition.min_priority,
         max_priority=partition.max_priority,
+        preempt_mode=mode_in(state, partition.name),
+        preempt_grace_s=grace_in_s(state, partition.name),
     )

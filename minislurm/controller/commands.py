@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 
 from minislurm.cluster.effects import EndRun, ForgetRun, NodeCommand, PrepareRun, SignalRun, StartRun
+from minislurm.cluster.victims import grace_in_s
 from minislurm.controller.blobs import split_environment
 from minislurm.controller.engine import Engine
 from minislurm.domain.arrays import shape_of
 from minislurm.domain.exhaustive import assert_never
-from minislurm.domain.job import Job
+from minislurm.domain.job import EndCause, Job
 from minislurm.rpc import codec
 from minislurm.rpc.gen import node_pb2
 
@@ -31,7 +32,7 @@ def command_message(engine: Engine, command: NodeCommand) -> node_pb2.Command | 
                     run=command.run,
                     cause=command.cause.value,
                     time=time.time(),
-                    kill_wait_s=engine.configuration.timers.kill_wait_s,
+                    kill_wait_s=_kill_wait_s(engine, command),
                     kill=command.kill,
                 )
             )
@@ -50,6 +51,13 @@ def command_message(engine: Engine, command: NodeCommand) -> node_pb2.Command | 
             return node_pb2.Command(forget_run=node_pb2.ForgetRun(job_id=command.job_id, run=command.run))
         case _:
             assert_never(command)
+
+
+def _kill_wait_s(engine: Engine, command: EndRun) -> float:
+    job = engine.state.jobs.get(command.job_id)
+    if command.cause is EndCause.PREEMPT and job is not None:
+        return grace_in_s(engine.state, job.partition)
+    return engine.configuration.timers.kill_wait_s
 
 
 def _prepare(engine: Engine, job: Job, command: PrepareRun) -> node_pb2.PrepareRun:

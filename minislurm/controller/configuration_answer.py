@@ -39,8 +39,9 @@ def _slurm_keys(configuration: Configuration, state: ClusterState, host: str) ->
         "MaxStepCount": str(limits.max_step_count),
         "MinJobAge": _seconds(timers.min_job_age_s),
         "MpiDefault": "none",
-        "PreemptMode": "OFF",
-        "PreemptType": "preempt/none",
+        "PreemptExemptTime": format_duration(configuration.preemption.exempt_s),
+        "PreemptMode": configuration.preemption.mode.upper(),
+        "PreemptType": f"preempt/{'partition_prio' if _preempts(configuration) else 'none'}",
         "PriorityDecayHalfLife": format_duration(configuration.accounts.decay_half_life_s),
         "PriorityMaxAge": _seconds(scheduler.priority_max_age_s),
         "PriorityType": "priority/multifactor",
@@ -65,6 +66,11 @@ def _slurm_keys(configuration: Configuration, state: ClusterState, host: str) ->
         "StateSaveLocation": configuration.cluster.state_dir,
         "TopologyPlugin": "topology/tree" if state.topology.domains else "topology/none",
     }
+
+
+def _preempts(configuration: Configuration) -> bool:
+    modes = (partition.preempt_mode for partition in configuration.partitions)
+    return any(mode not in ("", "off") for mode in (configuration.preemption.mode, *modes))
 
 
 def _seconds(value: float) -> str:

@@ -7,9 +7,10 @@ import contextlib
 import logging
 import time
 from collections.abc import Hashable
+from math import inf
 from typing import TYPE_CHECKING
 
-from minislurm.cluster.messages import PlacementProposed
+from minislurm.cluster.messages import PlacementProposed, PreemptionProposed
 from minislurm.cluster.runs import array_slots
 from minislurm.cluster.snapshot import snapshot
 from minislurm.controller.engine import Engine
@@ -42,6 +43,7 @@ class Scheduler:
         self._standings: dict[Hashable, Standing] = {}
         self.last_pass_time = 0.0
         self._last_pass_s = 0.0
+        self._alarm: asyncio.TimerHandle | None = None
         #: What the last pass left for the next.
         self._workspace: Workspace | None = None
 
@@ -105,6 +107,10 @@ class Scheduler:
             if time.perf_counter() - started > yield_after_s:
                 await asyncio.sleep(0)
                 started = time.perf_counter()
+        for preemption in plan.preemptions:
+            if self._engine.tell(PreemptionProposed(preemption)).refusal is not None:
+                self._wanted.set()
+        self._wake_at(plan.wake_time)
         old, self._standings = self._standings, standings
         del plan
         while old:  # letting go of a hundred thousand objects takes time, too
@@ -112,6 +118,15 @@ class Scheduler:
                 old.popitem()
             await asyncio.sleep(0)
         self._last_pass_s = time.perf_counter() - begun
+
+    def _wake_at(self, time_then: float) -> None:
+        """Another pass then, when a run that somebody waits for may give way."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if time_then < inf:
+            delay = max(0.0, time_then - time.time())
+            self._alarm = asyncio.get_running_loop().call_later(delay, self.wake)
 
     def _proposal(self, placement: Placement) -> PlacementProposed:
         job = self._engine.state.jobs.get(placement.job_id)

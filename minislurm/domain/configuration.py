@@ -70,7 +70,7 @@ class SchedulerSection(Struct, frozen=True):
     #: A pass starts so long after the change that calls for it.
     batching_delay_s: float = 0.002
     #: "multifactor", "fair" (who has least of its fair share), "fifo", "sjf" (the shortest first), "mlfq"
-    #: (who had least) or "auction" (the highest bid)
+    #: (who had least), "auction" (the highest bid) or "round-robin" (time slices)
     order: str = "multifactor"
     #: "easy", "conservative" or "off"
     backfill: str = "easy"
@@ -101,10 +101,25 @@ class SchedulerSection(Struct, frozen=True):
     mlfq_levels: str = "3600,36000"
     #: "mlfq": who waits so many times as long as it has run is raised to the first level; 0: nobody
     mlfq_promote: float = 8.0
+    #: "round-robin": a run that has lasted so long gives way to who waits
+    time_slice_s: float = 3600.0
     #: A large gang that has waited so long goes first in its tier; 0: none does
     large_gang_wait_s: float = 2 * 86400.0
     #: Large: of more than this part of its partition's nodes, CPUs or GPUs
     large_gang_share: float = 0.25
+
+
+class PreemptionSection(Struct, frozen=True):
+    #: What becomes of a run whose nodes a job of a higher tier needs: "requeue", "cancel", or "off": nothing
+    mode: str = "off"
+    #: Between SIGTERM and SIGKILL.
+    grace_s: float = 30.0
+    #: A run that has not lasted so long is left alone.
+    exempt_s: float = 0.0
+    #: So many times a job is preempted at most; 0: no limit
+    limit_per_job: int = 0
+    #: So many runs end for one job at most; 0: no limit
+    max_victims: int = 0
 
 
 class AccountsSection(Struct, frozen=True):
@@ -191,6 +206,10 @@ class Partition(Struct, frozen=True):
     #: The range in which its jobs' priorities are kept, and in which users may choose one.
     min_priority: int | None = None
     max_priority: int | None = None
+    #: Of its jobs as victims; "" and None: as in [preemption].
+    preempt_mode: str = ""
+    preempt_grace_s: float | None = None
+    preempt_exempt_s: float | None = None
 
 
 class DomainSpec(Struct, frozen=True):
@@ -219,6 +238,7 @@ class Configuration(Struct, frozen=True):
     limits: LimitsSection = LimitsSection()
     jobs: JobsSection = JobsSection()
     accounts: AccountsSection = AccountsSection()
+    preemption: PreemptionSection = PreemptionSection()
     node: NodeSection = NodeSection()
     nodes: tuple[NodeSpec, ...] = ()
     partitions: tuple[Partition, ...] = ()

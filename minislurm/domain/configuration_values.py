@@ -23,8 +23,10 @@ from minislurm.domain.resources import GpuGroup
 
 #: Keys that take one of a few words.
 CHOICES: dict[str, tuple[str, ...]] = {
-    "order": ("multifactor", "fair", "fifo", "sjf", "mlfq", "auction"),
+    "order": ("multifactor", "fair", "fifo", "sjf", "mlfq", "auction", "round-robin"),
     "sjf_by": ("limit", "history"),
+    "mode": ("off", "requeue", "cancel"),
+    "preempt_mode": ("off", "requeue", "cancel"),
     "backfill": ("easy", "conservative", "off"),
     "backfill_order": ("queue", "shortest"),
     "placement": (
@@ -43,12 +45,14 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "gpu_probe": ("auto", "nvml", "none"),
 }
 
+_NO_MODE = {
+    "suspend": "is not supported yet: a run that gives way is requeued or cancelled",
+    "checkpoint": 'is not supported yet; "requeue" sends SIGTERM, and SIGKILL after the grace',
+}
 #: Words that one could expect, and why they are refused.
 REFUSED: dict[str, dict[str, str]] = {
-    "order": {
-        "round-robin": "is not supported: time slices need jobs that are suspended or requeued in favour of "
-        'others, which minislurm cannot do yet; "fair" and "mlfq" share without them'
-    },
+    "mode": _NO_MODE,
+    "preempt_mode": _NO_MODE,
 }
 
 #: (lowest, highest) of numbers; any other is 0 or more.
@@ -85,6 +89,7 @@ POSITIVE = frozenset(
         "yield_after_s",
         "priority_max_age_s",
         "prolog_timeout_s",
+        "time_slice_s",
     }
 )
 _UNITS = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}

@@ -146,6 +146,7 @@ class EndCause(Enum):
     LAUNCH_FAILURE = "launch_failure"  # PREPARE failed somewhere: back to PENDING without that node
     BATCH_KILLED = "batch_killed"  # scancel -b without a signal
     DEADLINE = "deadline"
+    PREEMPT = "preempt"
 
 
 class Step(Struct):
@@ -256,6 +257,9 @@ class Job(Struct):
     bid: float = 0.0
     #: What its run pays for a GPU-hour (or CPU-hour), fixed when it was placed.
     price: float = 0.0
+    #: When its run was last asked to give way, and to which job; 0: never.
+    preempt_time: float = 0.0
+    preemptor: JobId = JobId(0)
 
     @property
     def request(self) -> ResourceRequest:

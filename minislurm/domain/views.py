@@ -31,6 +31,8 @@ class JobView(Struct, frozen=True):
     std_out: str = ""
     std_err: str = ""
     node_reason: str = ""
+    #: From then on its run may have to give way; 0: it need not.
+    preemptable_time: float = 0.0
 
 
 class NodeView(Struct, frozen=True):
@@ -69,6 +71,9 @@ class PartitionView(Struct, frozen=True):
     qos: str = ""
     min_priority: int | None = None
     max_priority: int | None = None
+    #: Of its jobs as victims: "off", "requeue" or "cancel", and between SIGTERM and SIGKILL.
+    preempt_mode: str = "off"
+    preempt_grace_s: float = 0.0
 
 
 class JobQuery(Struct, frozen=True):

@@ -15,6 +15,7 @@ from math import inf
 
 import numpy as np
 from msgspec import Struct, field
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from minislurm.domain.configuration import Partition
@@ -22,7 +23,7 @@ from minislurm.scheduling.capacity import Capacity, Demand, Sums
 from minislurm.scheduling.filters import Filters
 from minislurm.scheduling.model import RunningJob, Snapshot
 from minislurm.scheduling.nodes import Counts, Share
-from minislurm.scheduling.timeline import Timeline
+from minislurm.scheduling.timeline import Timeline, with_released
 
 #: The shares of a job that starts at that time, of what is least of these counts; None: it does not fit.
 Fit = Callable[[list[Counts], float], "list[Share] | None"]
@@ -125,6 +126,26 @@ class Backfill:
             then = self._timeline.sorted().released_by(time, free)
         return self._keep(partition.name, time, time + duration_s, tuple(shares), then)
 
+    def free_soon(self, free: Counts) -> Generator[None, None, Counts]:
+        """What is free when those that are about to end have ended, beside everything reserved; below zero
+        where a reservation is laid over what is still in use."""
+        yield from self._load()
+        return self._beside(self._now, free)
+
+    def hold(self, partition: Partition, end: float, shares: Sequence[Share], free: Counts) -> None:
+        """Keeps them for a job that starts as soon as others have ended, which they are about to do. `free`:
+        what is there then, beside everything reserved."""
+        beside = at_least_zero(free.copy())
+        take_all(beside, shares)
+        self.reservations.append(Reservation(partition.name, self._now, end, tuple(shares), beside))
+
+    def leave_early(self, shares: Sequence[Share], end: float) -> None:
+        """What was held until `end` is about to come free: also at the shadow times before that."""
+        for i, other in enumerate(self.reservations):
+            if runs_past(end, other.time):
+                beside = with_released(other.beside, shares)
+                self.reservations[i] = replace(other, beside=beside, sums={})
+
     def _times(self, ends: NDArray[np.float64], edges: Sequence[float]) -> NDArray[np.float64]:
         """Ascending, from now on: when something ends, and `edges`."""
         others = [self._now, *edges, *(reservation.end for reservation in self.reservations)]
@@ -154,14 +175,14 @@ class Backfill:
     def _available(self, time: float, free: Counts) -> Counts:
         """What a further head may count on from that time on: earlier reservations come first, also those
         that begin later. Grows with time, so that the earliest time can be found by bisection."""
+        then = self._beside(time, free)
+        return at_least_zero(then) if self.reservations else then
+
+    def _beside(self, time: float, free: Counts) -> Counts:
         then = self._timeline.sorted().released_by(time, free)
         for reservation in self.reservations:
             if runs_past(reservation.end, time):
-                for share in reservation.shares:
-                    then.take(share)
-        if self.reservations:
-            for amounts in (then.cpus, then.memory_mib, then.gpus):
-                np.maximum(amounts, 0, out=amounts)
+                take_all(then, reservation.shares)
         return then
 
     def _keep(
@@ -193,6 +214,13 @@ def runs_past(end: float, time: float) -> bool:
 def take_all(counts: Counts, shares: Iterable[Share]) -> None:
     for share in shares:
         counts.take(share)
+
+
+def at_least_zero(counts: Counts) -> Counts:
+    """In place."""
+    for amounts in (counts.cpus, counts.memory_mib, counts.gpus):
+        np.maximum(amounts, 0, out=amounts)
+    return counts
 
 
 def _first_of(

@@ -40,6 +40,10 @@ class ConservativeBackfill(Backfill):
         super().started(shares, end)
         self._profiles.clear()  # rare between reservations: made anew when it is needed
 
+    def hold(self, partition: Partition, end: float, shares: Sequence[Share], free: Counts) -> None:
+        super().hold(partition, end, shares, free)
+        self._profiles.clear()
+
     def reserve(
         self,
         partition: Partition,

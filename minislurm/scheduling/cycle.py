@@ -13,16 +13,18 @@ from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import Reason
 from minislurm.scheduling.accounts import AccountsPass
 from minislurm.scheduling.auction import with_prices
-from minislurm.scheduling.backfill import Backfill, Reservation, end_of
+from minislurm.scheduling.backfill import Backfill, Reservation, at_least_zero, end_of
 from minislurm.scheduling.capacity import Capacity
 from minislurm.scheduling.conservative import ConservativeBackfill
 from minislurm.scheduling.draft import Draft
-from minislurm.scheduling.model import TASK_LIMIT, Plan, PriorityLine, Snapshot, Wait
+from minislurm.scheduling.model import TASK_LIMIT, Plan, Preemption, PriorityLine, Snapshot, Wait
 from minislurm.scheduling.nodes import Counts, Mask, Share
 from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.order import Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
+from minislurm.scheduling.preemption import Victims
 from minislurm.scheduling.ranks import Ranks
+from minislurm.scheduling.rivals import Rival
 from minislurm.scheduling.room import Room
 from minislurm.scheduling.rooms import Rooms
 from minislurm.scheduling.strategies import Strategies
@@ -89,6 +91,7 @@ def steps(
     for turn in queue.rest():
         draft.wait(turn, cycle.why_beyond_depth(turn))
         yield
+    draft.preemptions, draft.wake_time = cycle.preemptions, cycle.victims.wake_time
     plan = draft.plan()
     return with_prices(plan, draft.bids, accounts, workspace.filters) if draft.bids else plan
 
@@ -157,6 +160,8 @@ class _Cycle:
         self._capacity = Capacity(workspace.filters, workspace.table.free)
         kind = ConservativeBackfill if settings.backfill == "conservative" else Backfill
         self._openings = Openings(workspace.table.inventory, snapshot)
+        self.victims = Victims(snapshot, workspace.table.inventory)
+        self.preemptions: list[Preemption] = []
         self._backfill = kind(snapshot, workspace.filters, self._capacity, workspace.timeline)
         #: By `Candidate.head`: so many blocked jobs have been met, the head first.
         self._blocked_in: dict[str, int] = {}
@@ -173,6 +178,7 @@ class _Cycle:
         self._last: Verdicts | None = None
         self._heads_are_the_same = True
         keeps = settings.backfill == "easy" and not explain and self._openings.are_trivial
+        keeps = keeps and not self.victims.matter  # time alone may bring a way to start
         if keeps and workspace.is_still and workspace.verdicts is not None:
             self._last = workspace.verdicts if workspace.verdicts.settings is settings else None
         workspace.verdicts = Verdicts(settings, self._blocked, {}) if keeps else None
@@ -269,6 +275,10 @@ class _Cycle:
             wait = self._why(turn)
             self._blocked[turn.key] = (turn.end, wait)
             yield
+        if self.victims.matter and wait.reason is Reason.RESOURCES:
+            held = yield from self._preempt(turn)
+            if held is not None:
+                return held
         head = turn.candidate.head
         position = self._blocked_in.get(head, 0)
         self._blocked_in[head] = position + 1
@@ -284,6 +294,30 @@ class _Cycle:
             return wait
         wait = yield from self._plan_head(turn, wait)
         return wait
+
+    def _preempt(self, turn: Turn) -> Generator[None, None, Wait | None]:
+        """Runs that give way to the next job of the class; what becomes free is kept for it. None: none may,
+        or it would not start for all that."""
+        jobs = turn.jobs
+        open_now = self._openings.allowed(jobs, self._now)
+        free = yield from self._backfill.free_soon(self.victims.with_leaving(self._table.free))
+
+        def fits(counts: Counts) -> list[Share] | None:
+            return choose(self._room_in(turn.candidate, [at_least_zero(counts.copy())], open_now))
+
+        rival, is_single = Rival(jobs.partition, turn.job.eligible_time), jobs.request.nodes_max == 1
+        way = yield from self.victims.find(rival, free, fits, single_node=is_single)
+        if way is None or self.limit(turn, way.shares) is not None:
+            return None
+        self.victims.choose(way)
+        for victim in way.victims:
+            self._backfill.leave_early(victim.shares, victim.run.end_time)
+        self._backfill.hold(jobs.partition, turn.end, way.shares, way.then)
+        names = tuple([self._table.inventory.names[share.node] for share in way.shares])
+        if way.victims:
+            victims = tuple([(victim.run.job_id, victim.run.run) for victim in way.victims])
+            self.preemptions.append(Preemption(turn.job.job_id, victims, names, way.cost))
+        return Wait(Reason.RESOURCES, start_estimate=self._now, planned_nodes=names)
 
     def _plan_head(self, turn: Turn, wait: Wait) -> Generator[None, None, Wait]:
         """Reserves for the next job of the class; `wait` with what is planned for it."""
@@ -318,6 +352,7 @@ class _Cycle:
             and last.reservation is not None
             and last.reservation.time >= self._now
             and not self._table.changes
+            and not self._backfill.reservations  # somebody new is before it
         ):
             return last
         self._heads_are_the_same = False

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from minislurm.domain.resources import NodeAllocation
 from minislurm.scheduling.model import (
     Asked,
     Placement,
     Plan,
+    Preemption,
     PriorityLine,
     QueuedJob,
     RequestClass,
@@ -25,6 +28,9 @@ class Draft:
         self._limited: list[tuple[QueuedJob, PriorityLine]] = []
         #: Which placements are of jobs that bid for them.
         self.bids: list[tuple[int, RequestClass]] = []
+        self.preemptions: list[Preemption] = []
+        #: See `Plan.wake_time`.
+        self.wake_time = inf
 
     def start(self, turn: Turn, allocation: tuple[NodeAllocation, ...]) -> None:
         if turn.jobs.bid:
@@ -43,4 +49,5 @@ class Draft:
         self._standings.append(Standing(turn.jobs, turn.priority, first, (*turn.waits, *why)))
 
     def plan(self) -> Plan:
-        return Plan(tuple(self._placements), tuple(self._standings), tuple(self._limited))
+        waiting = tuple(self._standings), tuple(self._limited)
+        return Plan(tuple(self._placements), *waiting, tuple(self.preemptions), self.wake_time)

@@ -7,12 +7,13 @@ as one more message, to be checked again against the state of that moment.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
 from minislurm.domain.configuration import Partition, SchedulerSection
-from minislurm.domain.ids import Bitmap, JobId, NodeName
+from minislurm.domain.ids import Bitmap, JobId, NodeName, RunNumber
 from minislurm.domain.reservation import LicenseCount
 from minislurm.domain.resources import NodeAllocation, ResourceRequest
 from minislurm.domain.states import Reason
@@ -60,6 +61,18 @@ class RunningJob(Struct, frozen=True):
     #: ``--exclusive=user``: nobody else's jobs may join it.
     exclusive_user: bool = False
     licenses: tuple[LicenseCount, ...] = ()
+    run: RunNumber = RunNumber(0)
+    start_time: float = 0.0
+    partition: str = ""
+    #: Of its partition.
+    tier: int = 1
+    #: What becomes of it if it gives way: "requeue", "cancel"; "off": it does not.
+    preempt_mode: str = "off"
+    #: Until then it is left alone (infinity: for ever).
+    exempt_until: float = 0.0
+    #: When it has had its time slice (infinity: it has none), and how long that is.
+    slice_end: float = inf
+    slice_s: float = 0.0
 
 
 class ReservedNodes(Struct, frozen=True):
@@ -151,6 +164,8 @@ class Snapshot(Struct, frozen=True):
     accounts: AccountsSnapshot | None = None
     #: What the placement strategy "fgd" expects to come; (): what runs and is queued.
     typical: tuple[TypicalRequest, ...] = ()
+    #: So many runs give way to one job at most; 0: no limit.
+    max_victims: int = 0
 
 
 class Asked(NamedTuple):
@@ -171,6 +186,16 @@ class Placement(Struct, frozen=True):
     price: float = 0.0
     #: For what it was made; None: not said.
     asked: Asked | None = None
+
+
+class Preemption(Struct, frozen=True):
+    """These runs give way to this job, which then starts on `nodes`. All of them are needed for it."""
+
+    job_id: JobId
+    victims: tuple[tuple[JobId, RunNumber], ...]
+    nodes: tuple[NodeName, ...]
+    #: What is lost: GPU-seconds (CPU-seconds, of runs without GPUs).
+    cost: float = 0.0
 
 
 class Wait(Struct, frozen=True):
@@ -260,6 +285,9 @@ class Plan(Struct, frozen=True):
     standings: tuple[Standing, ...] = ()
     #: Array rests that were passed over because of their limit, with their class' priority.
     limited: tuple[tuple[QueuedJob, PriorityLine], ...] = ()
+    preemptions: tuple[Preemption, ...] = ()
+    #: From then on a run may give way that may not yet, and somebody waits for it; infinity: never.
+    wake_time: float = inf
 
     @property
     def waits(self) -> dict[JobId, Wait]:

@@ -2,7 +2,8 @@
 
 Orders: ``multifactor`` is Slurm's priority: factors between 0 and 1 (age, job size, partition, fair share,
 QOS, association), each multiplied by its weight, plus the operator's site factor, minus nice. ``fifo`` takes
-jobs as they became eligible; ``sjf``, ``mlfq`` and ``auction`` by a rank of their own (ranks.py); in all of
+jobs as they became eligible, ``round-robin`` too, where a run that has had its time slice becomes eligible
+anew; ``sjf``, ``mlfq`` and ``auction`` by a rank of their own (ranks.py); in all of
 these site factor, nice and a priority that an operator has set come before that. ``fair`` goes by the fair
 shares first (fair_share.py): a class moves back as its jobs start, so its place is looked at again when it
 comes. A large gang that has waited long enough goes before all others of its tier (ranks.py).
@@ -28,7 +29,7 @@ from minislurm.scheduling.workspace import Candidate
 Entry: TypeAlias = "tuple[int, FairKey, float, float, float, float, int, Turn]"
 
 #: Orders whose jobs have no factors; only what an operator or a user has set counts before the rank.
-_WITHOUT_FACTORS = frozenset({"fifo", "sjf", "mlfq", "auction"})
+_WITHOUT_FACTORS = frozenset({"fifo", "sjf", "mlfq", "auction", "round-robin"})
 _NO_AGE = AgeRule(0.0, 0.0, 0.0)
 
 #: Entries sorted between two yields: about a millisecond.

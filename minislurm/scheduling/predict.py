@@ -12,6 +12,7 @@ that is looked at as far as there is time; the rest is extrapolated (`extrapolat
 from __future__ import annotations
 
 from collections.abc import Generator
+from itertools import chain
 from math import inf
 
 from msgspec import Struct
@@ -148,3 +149,13 @@ class Forecast:
                 self.estimates[job_id] = Estimate(first, (), last, is_rough=True)
             else:
                 self.estimates[job_id] = replace(known, last_start=max(last, known.last_start))
+
+
+def predict(
+    snapshot: Snapshot, outlook: Outlook | None = None, workspace: Workspace | None = None
+) -> Forecast:
+    """A forecast that has been run to its end."""
+    forecast = Forecast(snapshot, outlook, workspace)
+    for _ in chain(forecast.run(), forecast.extrapolate()):
+        pass
+    return forecast

@@ -125,3 +125,10 @@ class SortedShares:
             np.add.at(then.gpus[row], nodes, self._whole[:count, row])
         self._partial.release_by(time, then)
         return then
+
+
+def with_released(free: Counts, shares: Sequence[Share]) -> Counts:
+    """What is free when these have been given back."""
+    if not shares:
+        return free
+    return SortedShares([0.0] * len(shares), shares, len(free.gpus), in_order=True).released_by(0.0, free)

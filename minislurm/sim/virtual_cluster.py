@@ -24,6 +24,7 @@ from minislurm.cluster.messages import (
     NodeReport,
     NodeSilent,
     PlacementProposed,
+    PreemptionProposed,
     RegisterNode,
 )
 from minislurm.cluster.snapshot import snapshot
@@ -81,6 +82,8 @@ class VirtualCluster:
         self._heap: list[tuple[float, int, int, Callable[[Any], object], Any]] = []
         self._count = 0
         self._pass_is_due = False
+        #: When another pass is wanted whatever happens.
+        self._wake_time = inf
         #: What the last pass left for the next.
         self.workspace = Workspace()
         self.tell(Configure(configuration_file.to_json(configuration)))
@@ -122,6 +125,7 @@ class VirtualCluster:
         """Nothing of what is to come will come."""
         self._heap.clear()
         self._pass_is_due = False
+        self._wake_time = inf
 
     def later(self, delay_s: float, action: Callable[[Any], object], argument: Any = None) -> None:
         """Calls `action(argument)` then."""
@@ -154,9 +158,20 @@ class VirtualCluster:
         if not self.state.queue:
             return
         self.passes += 1
-        for placement in self.plan().placements:
+        plan = self.plan()
+        for placement in plan.placements:
             transaction = self.tell(PlacementProposed(placement))
             assert transaction.refusal is None, f"the pass placed what does not fit: {placement}"
+        for preemption in plan.preemptions:
+            transaction = self.tell(PreemptionProposed(preemption))
+            assert transaction.refusal is None, f"the pass chose who may not give way: {preemption}"
+        if self.now < plan.wake_time < self._wake_time:
+            self._wake_time = plan.wake_time
+            self._push(plan.wake_time, _MESSAGE, self._wake, None)
+
+    def _wake(self, _: None) -> None:
+        self._wake_time = inf
+        self.want_pass()
 
     def plan(self) -> Plan:
         """What a pass would do now."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -42,32 +43,44 @@ FIRST_LINE_BEST = "the same, the best"
 
 def first_line(cluster: Cluster, scale: Scale) -> dict[str, float]:
     """Without the command's own start-up. The script writes to a named pipe that this process reads."""
-    with tempfile.TemporaryDirectory(prefix="first-line-") as folder:
-        pipe = Path(folder) / "pipe"
-        os.mkfifo(pipe)
-        reading = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
-        try:
-            work = Work(script=f"#!/bin/sh\necho > {pipe}\n")
-            cluster.submit(work)  # the first one also warms up
+    with tempfile.TemporaryDirectory(prefix="first-line-") as folder, _pipe(folder, "pipe") as reading:
+        work = Work(script=f"#!/bin/sh\necho > {folder}/pipe\n")
+        cluster.submit(work)  # the first one also warms up
+        _await_readable(reading)
+        times = []
+        for _ in range(scale.repeat):
+            cluster.wait_until_idle()
+            time.sleep(0.2)
+            start = time.perf_counter()
+            cluster.submit(work)
             _await_readable(reading)
-            times = []
-            for _ in range(scale.repeat):
-                cluster.wait_until_idle()
-                time.sleep(0.2)
-                start = time.perf_counter()
-                cluster.submit(work)
-                _await_readable(reading)
-                times.append(time.perf_counter() - start - cluster.submission_overhead_s)
-        finally:
-            os.close(reading)
+            times.append(time.perf_counter() - start - cluster.submission_overhead_s)
     return {FIRST_LINE: 1000 * statistics.median(times), FIRST_LINE_BEST: 1000 * min(times)}
 
 
-def _await_readable(descriptor: int) -> None:
-    ready, _, _ = select.select([descriptor], [], [], 60)
+@contextlib.contextmanager
+def _pipe(folder: str, name: str) -> Iterator[int]:
+    """A named pipe that this process reads and scripts write to."""
+    path = Path(folder) / name
+    os.mkfifo(path)
+    reading = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        yield reading
+    finally:
+        os.close(reading)
+
+
+def _await_readable(descriptor: int, timeout_s: float = 60) -> None:
+    """Until a line has come; takes it."""
+    ready, _, _ = select.select([descriptor], [], [], timeout_s)
     if not ready:
-        raise TimeoutError("the script did not run within 60 s")
-    os.read(descriptor, 4096)
+        raise TimeoutError(f"the script did not run within {timeout_s:g} s")
+    os.read(descriptor, 1)
+
+
+def _drain(descriptor: int) -> None:
+    with contextlib.suppress(BlockingIOError):
+        os.read(descriptor, 4096)
 
 
 # Throughput
@@ -205,6 +218,42 @@ def queue(cluster: Cluster, scale: Scale) -> dict[str, float]:
     return {MEMORY: memory, RESTART: restart, SURVIVORS: missing}
 
 
+# Preemption
+
+URGENT = f"urgent gang of {NODES} nodes to its first line, victims save for 1 s"
+AGAIN = "the urgent job's end to a victim's first line"
+#: A real Slurm looks at requeued jobs again after two minutes.
+_AGAIN_S = 240
+
+
+def preemption(cluster: Cluster, scale: Scale) -> dict[str, float]:
+    """Every node runs a job that saves for a second when it is told to go. Medians."""
+    repeat = min(scale.repeat, 5) if cluster.submission_overhead_s == 0 else 1
+    waited, back = [], []
+    with (
+        tempfile.TemporaryDirectory(prefix="preemption-") as folder,
+        _pipe(folder, "v") as victims,
+        _pipe(folder, "u") as urgent,
+    ):
+        saving = f"trap 'sleep 1; exit 0' TERM; echo > {folder}/v; while :; do sleep 0.05; done"
+        for _ in range(repeat):
+            for _ in range(NODES):
+                cluster.submit(Work(script=f"#!/bin/bash\n{saving}\n", whole_node=True))
+                _await_readable(victims)
+            time.sleep(2)
+            first = Work(f"#!/bin/sh\necho > {folder}/u\n", whole_cluster=True, partition="urgent")
+            start = time.perf_counter()
+            cluster.submit(first)
+            _await_readable(urgent)
+            started = time.perf_counter()
+            waited.append(started - start - cluster.submission_overhead_s)
+            _await_readable(victims, _AGAIN_S)
+            back.append(time.perf_counter() - started)
+            cluster.cancel_all()
+            _drain(victims)
+    return {URGENT: statistics.median(waited), AGAIN: statistics.median(back)}
+
+
 # Durability
 
 LOST = "acknowledged submissions lost by kill -9 right after 200 of them"
@@ -250,6 +299,9 @@ BENCHMARKS: dict[str, Benchmark] = {
         "a long queue",
         queue,
         {MEMORY: Figure("MB", "<= 120"), RESTART: Figure("s", "<= 1.0"), SURVIVORS: Figure("jobs", "<= 0")},
+    ),
+    "preemption": Benchmark(
+        "urgent work", preemption, {URGENT: Figure("s", "<= 1.5"), AGAIN: Figure("s", "<= 1.0")}
     ),
     "durability": Benchmark("durability", durability, {LOST: Figure("jobs", "<= 0"), KILLS: Figure("")}),
 }

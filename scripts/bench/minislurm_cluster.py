@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec.structs import replace
-from system import CPUS, GPUS, NODES, Cluster, System, Work, await_true
+from system import CPUS, GPUS, GRACE_S, NODES, Cluster, System, Work, await_true
 
 from minislurm.cli.job_options import JobOptions
 from minislurm.cli.job_request import Program, make_submission
@@ -58,7 +58,14 @@ class _Cluster(Cluster):
     def start(self) -> None:
         size = ("--nodes", str(NODES), "--cpus", str(CPUS), "--gpus", str(GPUS), "--memory", "64G")
         # Ended jobs must stay countable; the kill wait only matters to `down`.
-        settings = ("--set", "timers.kill_wait_s=2")
+        values = (
+            "timers.kill_wait_s=2",
+            "partitions.urgent.nodes=ALL",
+            "partitions.urgent.priority_tier=10",
+            "preemption.mode=requeue",
+            f"preemption.grace_s={GRACE_S}",
+        )
+        settings = [word for value in values for word in ("--set", value)]
         self._minislurm("up", "--state-dir", str(self._state), *size, *settings)
         self._environment["MINISLURM_CONF"] = str(self._local.configuration_path)
         self._configuration = self._local.configuration()
@@ -95,6 +102,11 @@ class _Cluster(Cluster):
     def client(self) -> ControllerClient:
         assert self._client is not None
         return self._client
+
+    def cancel_all(self) -> None:
+        ids = [JobTarget(view.job.id) for view in self.client.list_jobs(JobQuery())]
+        self.client.cancel(ids)
+        self.wait_until_idle()
 
     def submit(self, work: Work) -> int:
         return self.client.submit(self._submission(work))
@@ -159,10 +171,11 @@ class _Cluster(Cluster):
         return True
 
     def _submission(self, work: Work) -> Submission:
-        options = JobOptions(output="/dev/null", chdir="/tmp", hold=work.held)
+        options = JobOptions(output="/dev/null", chdir="/tmp", hold=work.held, partition=work.partition)
         if work.whole_cluster:
             options.ntasks = NODES
             options.ntasks_per_node = 1
+        if work.whole_cluster or work.whole_node:
             options.exclusive = "node"
         program = Program("bench", script=work.script.encode(), environment=(b"PATH=/usr/bin:/bin",))
         submission = make_submission(options, program, self._configuration, command="sbatch")

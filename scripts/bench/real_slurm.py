@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from system import CPUS, GPUS, NODES, Cluster, System, Work, await_true, chunks
+from system import CPUS, GPUS, GRACE_S, NODES, Cluster, System, Work, await_true, chunks
 
 _PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol", "scancel", "munged", "munge")
 _CLIENTS = 4
@@ -108,6 +108,10 @@ class _Cluster(Cluster):
                 for pid in filter(_lives, pids):
                     _signal(pid, signal.SIGKILL)
 
+    def cancel_all(self) -> None:
+        self._call("scancel", "-u", "root")
+        self.wait_until_idle(120, 0.2)
+
     def submit(self, work: Work) -> int:
         with tempfile.NamedTemporaryFile("w", dir=self._folder, suffix=".sh") as file:
             file.write(work.script)
@@ -167,7 +171,7 @@ class _Cluster(Cluster):
 
     def _idle_nodes(self) -> int:
         done = subprocess.run(
-            ["sinfo", "-h", "-N", "-t", "idle", "-o", "%n"],
+            ["sinfo", "-h", "-p", "batch", "-N", "-t", "idle", "-o", "%n"],
             env=self._environment, capture_output=True, text=True,
         )  # fmt: skip
         return len(done.stdout.split())
@@ -237,7 +241,12 @@ PropagateResourceLimits=NONE
 NodeName=n[1-{NODES}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first + 1}-{first + NODES}] \
 CPUs={CPUS} Boards=1 SocketsPerBoard=1 CoresPerSocket={CPUS} ThreadsPerCore=1 RealMemory=64000 \
 Gres=gpu:{GPUS} State=UNKNOWN
-PartitionName=batch Nodes=ALL Default=YES MaxTime=1-00:00:00 DefaultTime=00:30:00 State=UP
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=batch Nodes=ALL Default=YES MaxTime=1-00:00:00 DefaultTime=00:30:00 PriorityTier=1 \
+GraceTime={GRACE_S} State=UP
+PartitionName=urgent Nodes=ALL MaxTime=1-00:00:00 DefaultTime=00:30:00 PriorityTier=10 \
+PreemptMode=OFF State=UP
 """
 
 
@@ -280,13 +289,15 @@ def _munge(folder: Path) -> Iterator[None]:
 
 
 def _options(work: Work) -> list[str]:
-    options = ["-o", "/dev/null", "-D", "/tmp"]
+    options = ["-o", "/dev/null", "-D", "/tmp", "-p", work.partition]
     if work.held:
         options.append("-H")
     if work.tasks:
         options.append(f"--array=0-{work.tasks - 1}")
     if work.whole_cluster:
         options += ["-N", str(NODES), "--exclusive"]
+    if work.whole_node:
+        options += ["-N", "1", "--exclusive"]
     return options
 
 

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from msgspec import Struct
 
 NODES, CPUS, GPUS = 8, 16, 8
+GRACE_S = 10
 
 
 class Work(Struct, frozen=True):
@@ -20,6 +21,10 @@ class Work(Struct, frozen=True):
     tasks: int = 0
     held: bool = False
     whole_cluster: bool = False
+    #: One node, and nobody beside it.
+    whole_node: bool = False
+    #: "urgent": its jobs take the nodes of others, who have `GRACE_S` to save.
+    partition: str = "batch"
 
 
 class Cluster(ABC):
@@ -39,6 +44,10 @@ class Cluster(ABC):
     @abstractmethod
     def pending_and_running(self) -> tuple[int, int]:
         """Numbers of jobs (array tasks count singly)."""
+
+    @abstractmethod
+    def cancel_all(self) -> None:
+        """And waits until nothing is left."""
 
     @abstractmethod
     def known(self, ids: Sequence[int]) -> int:

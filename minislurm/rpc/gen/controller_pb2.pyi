@@ -270,7 +270,7 @@ class JobQuery(_message.Message):
     def __init__(self, job_ids: _Optional[_Iterable[int]] = ..., include_ended: bool = ..., forecast: bool = ...) -> None: ...
 
 class JobView(_message.Message):
-    __slots__ = ("job", "reason", "priority", "start_estimate", "planned_nodes", "last_considered", "dependency_states", "std_in", "std_out", "std_err", "node_reason")
+    __slots__ = ("job", "reason", "priority", "start_estimate", "planned_nodes", "last_considered", "dependency_states", "std_in", "std_out", "std_err", "node_reason", "preemptable_time")
     JOB_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
@@ -282,6 +282,7 @@ class JobView(_message.Message):
     STD_OUT_FIELD_NUMBER: _ClassVar[int]
     STD_ERR_FIELD_NUMBER: _ClassVar[int]
     NODE_REASON_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTABLE_TIME_FIELD_NUMBER: _ClassVar[int]
     job: _common_pb2.Job
     reason: str
     priority: int
@@ -293,7 +294,8 @@ class JobView(_message.Message):
     std_out: str
     std_err: str
     node_reason: str
-    def __init__(self, job: _Optional[_Union[_common_pb2.Job, _Mapping]] = ..., reason: _Optional[str] = ..., priority: _Optional[int] = ..., start_estimate: _Optional[float] = ..., planned_nodes: _Optional[_Iterable[str]] = ..., last_considered: _Optional[float] = ..., dependency_states: _Optional[_Iterable[str]] = ..., std_in: _Optional[str] = ..., std_out: _Optional[str] = ..., std_err: _Optional[str] = ..., node_reason: _Optional[str] = ...) -> None: ...
+    preemptable_time: float
+    def __init__(self, job: _Optional[_Union[_common_pb2.Job, _Mapping]] = ..., reason: _Optional[str] = ..., priority: _Optional[int] = ..., start_estimate: _Optional[float] = ..., planned_nodes: _Optional[_Iterable[str]] = ..., last_considered: _Optional[float] = ..., dependency_states: _Optional[_Iterable[str]] = ..., std_in: _Optional[str] = ..., std_out: _Optional[str] = ..., std_err: _Optional[str] = ..., node_reason: _Optional[str] = ..., preemptable_time: _Optional[float] = ...) -> None: ...
 
 class JobsChunk(_message.Message):
     __slots__ = ("jobs", "specs", "spec_of", "now")
@@ -338,7 +340,7 @@ class PartitionsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class PartitionView(_message.Message):
-    __slots__ = ("name", "nodes", "default", "state", "max_time_s", "default_time_s", "max_nodes", "min_nodes", "priority_tier", "priority_job_factor", "default_memory_per_cpu_mib", "total_cpus", "total_memory_mib", "total_gpus", "gpus_by_type", "allow_accounts", "deny_accounts", "allow_qos", "deny_qos", "allow_groups", "qos", "min_priority", "max_priority")
+    __slots__ = ("name", "nodes", "default", "state", "max_time_s", "default_time_s", "max_nodes", "min_nodes", "priority_tier", "priority_job_factor", "default_memory_per_cpu_mib", "total_cpus", "total_memory_mib", "total_gpus", "gpus_by_type", "allow_accounts", "deny_accounts", "allow_qos", "deny_qos", "allow_groups", "qos", "min_priority", "max_priority", "preempt_mode", "preempt_grace_s")
     class GpusByTypeEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -369,6 +371,8 @@ class PartitionView(_message.Message):
     QOS_FIELD_NUMBER: _ClassVar[int]
     MIN_PRIORITY_FIELD_NUMBER: _ClassVar[int]
     MAX_PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    PREEMPT_MODE_FIELD_NUMBER: _ClassVar[int]
+    PREEMPT_GRACE_S_FIELD_NUMBER: _ClassVar[int]
     name: str
     nodes: _containers.RepeatedScalarFieldContainer[str]
     default: bool
@@ -392,7 +396,9 @@ class PartitionView(_message.Message):
     qos: str
     min_priority: int
     max_priority: int
-    def __init__(self, name: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., default: bool = ..., state: _Optional[str] = ..., max_time_s: _Optional[float] = ..., default_time_s: _Optional[float] = ..., max_nodes: _Optional[int] = ..., min_nodes: _Optional[int] = ..., priority_tier: _Optional[int] = ..., priority_job_factor: _Optional[int] = ..., default_memory_per_cpu_mib: _Optional[int] = ..., total_cpus: _Optional[int] = ..., total_memory_mib: _Optional[int] = ..., total_gpus: _Optional[int] = ..., gpus_by_type: _Optional[_Mapping[str, int]] = ..., allow_accounts: _Optional[_Iterable[str]] = ..., deny_accounts: _Optional[_Iterable[str]] = ..., allow_qos: _Optional[_Iterable[str]] = ..., deny_qos: _Optional[_Iterable[str]] = ..., allow_groups: _Optional[_Iterable[str]] = ..., qos: _Optional[str] = ..., min_priority: _Optional[int] = ..., max_priority: _Optional[int] = ...) -> None: ...
+    preempt_mode: str
+    preempt_grace_s: float
+    def __init__(self, name: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., default: bool = ..., state: _Optional[str] = ..., max_time_s: _Optional[float] = ..., default_time_s: _Optional[float] = ..., max_nodes: _Optional[int] = ..., min_nodes: _Optional[int] = ..., priority_tier: _Optional[int] = ..., priority_job_factor: _Optional[int] = ..., default_memory_per_cpu_mib: _Optional[int] = ..., total_cpus: _Optional[int] = ..., total_memory_mib: _Optional[int] = ..., total_gpus: _Optional[int] = ..., gpus_by_type: _Optional[_Mapping[str, int]] = ..., allow_accounts: _Optional[_Iterable[str]] = ..., deny_accounts: _Optional[_Iterable[str]] = ..., allow_qos: _Optional[_Iterable[str]] = ..., deny_qos: _Optional[_Iterable[str]] = ..., allow_groups: _Optional[_Iterable[str]] = ..., qos: _Optional[str] = ..., min_priority: _Optional[int] = ..., max_priority: _Optional[int] = ..., preempt_mode: _Optional[str] = ..., preempt_grace_s: _Optional[float] = ...) -> None: ...
 
 class PartitionsReply(_message.Message):
     __slots__ = ("partitions",)

@@ -178,7 +178,7 @@ class RunStarted(_message.Message):
     def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...
 
 class RunEnding(_message.Message):
-    __slots__ = ("time", "job_id", "run", "cause", "state", "reason", "exit_code", "exit_signal", "cancelled_by", "hold", "requeue_cause", "avoid_nodes", "released_nodes", "end_time")
+    __slots__ = ("time", "job_id", "run", "cause", "state", "reason", "exit_code", "exit_signal", "cancelled_by", "hold", "requeue_cause", "avoid_nodes", "released_nodes", "end_time", "preemptor")
     TIME_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -193,6 +193,7 @@ class RunEnding(_message.Message):
     AVOID_NODES_FIELD_NUMBER: _ClassVar[int]
     RELEASED_NODES_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTOR_FIELD_NUMBER: _ClassVar[int]
     time: float
     job_id: int
     run: int
@@ -207,7 +208,8 @@ class RunEnding(_message.Message):
     avoid_nodes: _containers.RepeatedScalarFieldContainer[str]
     released_nodes: _containers.RepeatedScalarFieldContainer[str]
     end_time: float
-    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., cause: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., cancelled_by: _Optional[int] = ..., hold: bool = ..., requeue_cause: _Optional[str] = ..., avoid_nodes: _Optional[_Iterable[str]] = ..., released_nodes: _Optional[_Iterable[str]] = ..., end_time: _Optional[float] = ...) -> None: ...
+    preemptor: int
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., cause: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., cancelled_by: _Optional[int] = ..., hold: bool = ..., requeue_cause: _Optional[str] = ..., avoid_nodes: _Optional[_Iterable[str]] = ..., released_nodes: _Optional[_Iterable[str]] = ..., end_time: _Optional[float] = ..., preemptor: _Optional[int] = ...) -> None: ...
 
 class NodeReleased(_message.Message):
     __slots__ = ("time", "job_id", "run", "node")

@@ -467,12 +467,11 @@ def test_ten_thousand_nodes_stay_quick_to_write_and_equal() -> None:
     assert to_toml(changed).count("[[nodes]]") == 3
 
 
-def test_time_slices_are_refused_by_name() -> None:
-    for text in ('[scheduler]\norder = "round-robin"', '[[partitions]]\nname = "b"\norder = "round-robin"'):
-        with pytest.raises(
-            ConfigurationError, match=r"order = \"round-robin\": is not supported: time slices"
-        ):
-            parse(text)
+@pytest.mark.parametrize("mode", ["suspend", "checkpoint"])
+def test_what_victims_cannot_do_yet_is_refused_by_name(mode: str) -> None:
+    for key in ("[preemption]\nmode", '[[partitions]]\nname = "b"\npreempt_mode'):
+        with pytest.raises(ConfigurationError, match=rf'mode = "{mode}": is not supported yet'):
+            parse(f'{key} = "{mode}"')
 
 
 @pytest.mark.parametrize("levels", ["5,5", "5,1", "0", "x", "1,inf", "-1"])

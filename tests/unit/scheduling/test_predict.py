@@ -15,17 +15,9 @@ from minislurm.domain.resources import NodeAllocation
 from minislurm.scheduling.cycle import schedule
 from minislurm.scheduling.future import After, Arrival, Outlook, Turnover
 from minislurm.scheduling.model import NodeAvailability, ReservedNodes, RunningJob, Snapshot
-from minislurm.scheduling.predict import Forecast
+from minislurm.scheduling.predict import Forecast, predict
 from tests.builders import a_request
 from tests.unit.scheduling.builders import NOW, a_class, a_job, a_partition, a_run, a_snapshot, some_nodes
-
-
-def predict(snapshot: Snapshot, outlook: Outlook | None = None) -> Forecast:
-    """A forecast that has been run to its end."""
-    forecast = Forecast(snapshot, outlook)
-    for _ in chain(forecast.run(), forecast.extrapolate()):
-        pass
-    return forecast
 
 
 def starts(snapshot: Snapshot, outlook: Outlook | None = None) -> dict[int, float]:

@@ -12,5 +12,5 @@ SETTINGS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_opti
 
 
 def simulate(context: typer.Context) -> None:
-    """Run a trace through the production scheduler under a virtual clock; see its --help."""
+    """Run a trace, or the live queue, through the scheduler under a virtual clock; see its --help."""
     os.execv(sys.executable, [sys.executable, "-m", "minislurm.sim.main", *context.args])

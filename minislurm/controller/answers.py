@@ -205,6 +205,8 @@ def partition_view(state: ClusterState, partition: Partition) -> PartitionView:
         total_memory_mib=sum(node.memory_mib for node in nodes),
         total_gpus=sum(node.gpu_count for node in nodes),
         gpus_by_type=dict(by_type),
+        preempt_mode=mode_in(state, partition.name),
+        preempt_grace_s=grace_in_s(state, partition.name),
         allow_accounts=partition.allow_accounts,
         deny_accounts=partition.deny_accounts,
         allow_qos=partition.allow_qos,
@@ -213,6 +215,4 @@ def partition_view(state: ClusterState, partition: Partition) -> PartitionView:
         qos=partition.qos,
         min_priority=partition.min_priority,
         max_priority=partition.max_priority,
-        preempt_mode=mode_in(state, partition.name),
-        preempt_grace_s=grace_in_s(state, partition.name),
     )

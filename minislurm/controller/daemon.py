@@ -16,10 +16,10 @@ from minislurm.controller.node_hub import NodeHub
 from minislurm.controller.node_service import NodeService
 from minislurm.controller.scheduler import Scheduler
 from minislurm.controller.service import ControllerService
-from minislurm.controller.store import Store
 from minislurm.controller.watchers import Watchers
 from minislurm.domain.configuration import Configuration
 from minislurm.domain.errors import MinislurmError
+from minislurm.journal.store import Store
 from minislurm.rpc import auth
 from minislurm.rpc.gen import controller_pb2_grpc, node_pb2_grpc
 

@@ -27,15 +27,15 @@ from minislurm.cluster.messages import Configure, Message, NodeSilent, PurgeDue
 from minislurm.cluster.state import ClusterState
 from minislurm.cluster.timers import all_timers
 from minislurm.controller.journal import Journal
-from minislurm.controller.journal_format import encode
-from minislurm.controller.records import changed_records, load
-from minislurm.controller.store import Store, StoreError
 from minislurm.controller.timer_queue import TimerQueue
 from minislurm.domain import configuration_file
 from minislurm.domain.configuration import Configuration
 from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import JobId
 from minislurm.domain.states import NodeState
+from minislurm.journal.encoding import encode
+from minislurm.journal.records import changed_records, load
+from minislurm.journal.store import Store, StoreError
 
 log = logging.getLogger(__name__)
 

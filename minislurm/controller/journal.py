@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct, field
 
-from minislurm.controller.store import Batch, Snapshot, Store, StoreError
+from minislurm.journal.store import Batch, Snapshot, Store, StoreError
 
 log = logging.getLogger(__name__)
 

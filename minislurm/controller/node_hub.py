@@ -13,9 +13,9 @@ from minislurm.cluster.effects import NodeCommand
 from minislurm.cluster.messages import NodeAnswers, NodeSilent
 from minislurm.controller.commands import command_message
 from minislurm.controller.engine import Engine
-from minislurm.controller.store import StoreError
 from minislurm.domain.ids import NodeName
 from minislurm.domain.states import NodeState
+from minislurm.journal.store import StoreError
 from minislurm.rpc.gen import node_pb2
 
 log = logging.getLogger(__name__)

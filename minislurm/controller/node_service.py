@@ -16,10 +16,10 @@ from minislurm.cluster.messages import (
 )
 from minislurm.controller.engine import Engine
 from minislurm.controller.node_hub import Connection, NodeHub
-from minislurm.controller.store import StoreError
 from minislurm.domain.errors import AccessDenied, MinislurmError, Refusal, RefusalCode
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
 from minislurm.domain.node import NodeFacts
+from minislurm.journal.store import StoreError
 from minislurm.rpc import auth, codec, status
 from minislurm.rpc.gen import node_pb2, node_pb2_grpc
 

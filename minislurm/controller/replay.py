@@ -14,11 +14,11 @@ from minislurm.cluster.apply import apply
 from minislurm.cluster.check import check
 from minislurm.cluster.events import Event, RequestsForgotten
 from minislurm.cluster.state import ClusterState
-from minislurm.controller.journal_format import decode
-from minislurm.controller.records import load_snapshot
-from minislurm.controller.store import Store, StoreError
 from minislurm.domain.errors import MinislurmError
 from minislurm.domain.node import Node
+from minislurm.journal.encoding import decode
+from minislurm.journal.records import load_snapshot
+from minislurm.journal.store import Store, StoreError
 
 
 def main(path: str, *, verbose: bool = False) -> int:

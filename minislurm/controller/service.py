@@ -35,6 +35,7 @@ from minislurm.controller import answers, reservation_service
 from minislurm.controller.configuration_answer import configuration_values
 from minislurm.controller.engine import Engine
 from minislurm.controller.estimate import test_submission
+from minislurm.controller.export import exported_state
 from minislurm.controller.forecasts import Forecasts
 from minislurm.controller.groups import GroupLookup
 from minislurm.controller.scheduler import Scheduler
@@ -341,6 +342,16 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
             boot_time=self._engine.start_time,
             next_job_id=state.next_job_id,
         )
+
+    async def ExportState(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        """From the store, by a reader of its own: one moment, though clients are answered meanwhile."""
+        try:
+            if not self._caller(context).is_operator:
+                raise Refusal(RefusalCode.ACCESS)
+            async for chunk in exported_state(self._engine.store.path):
+                yield chunk
+        except MinislurmError as error:
+            await status.abort(context, error)
 
     # Accounts
 

@@ -195,6 +195,10 @@ class Partition(Struct, frozen=True):
     order: str = ""
     #: "": the scheduler's.
     sjf_by: str = ""
+    #: Of its jobs as victims; "" and None: as in [preemption].
+    preempt_mode: str = ""
+    preempt_grace_s: float | None = None
+    preempt_exempt_s: float | None = None
     #: Whose jobs it takes (`partition_access.py`); (): everybody's. With `allow_…`, `deny_…` says nothing.
     allow_accounts: tuple[str, ...] = ()
     deny_accounts: tuple[str, ...] = ()
@@ -206,10 +210,6 @@ class Partition(Struct, frozen=True):
     #: The range in which its jobs' priorities are kept, and in which users may choose one.
     min_priority: int | None = None
     max_priority: int | None = None
-    #: Of its jobs as victims; "" and None: as in [preemption].
-    preempt_mode: str = ""
-    preempt_grace_s: float | None = None
-    preempt_exempt_s: float | None = None
 
 
 class DomainSpec(Struct, frozen=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import Struct, field
 
 from minislurm.domain.accounts import AccountTree
@@ -63,6 +65,9 @@ class PartitionView(Struct, frozen=True):
     total_gpus: int = 0
     #: ("a100", 8) for GPUs with a type; those without count only in total_gpus.
     gpus_by_type: dict[str, int] = field(default_factory=dict)
+    #: Of its jobs as victims: "off", "requeue" or "cancel", and between SIGTERM and SIGKILL.
+    preempt_mode: str = "off"
+    preempt_grace_s: float = 0.0
     allow_accounts: tuple[str, ...] = ()
     deny_accounts: tuple[str, ...] = ()
     allow_qos: tuple[str, ...] = ()
@@ -71,9 +76,6 @@ class PartitionView(Struct, frozen=True):
     qos: str = ""
     min_priority: int | None = None
     max_priority: int | None = None
-    #: Of its jobs as victims: "off", "requeue" or "cancel", and between SIGTERM and SIGKILL.
-    preempt_mode: str = "off"
-    preempt_grace_s: float = 0.0
 
 
 class JobQuery(Struct, frozen=True):
@@ -324,3 +326,21 @@ class Explanation(Struct, frozen=True):
     start_estimate: float = 0.0
     planned_nodes: tuple[NodeName, ...] = ()
     proposals: tuple[Proposal, ...] = ()
+
+
+class StateExport(Struct):
+    """What a controller has stored of its state, as of `now`: records that are true as of event
+    `snapshot_seq`, by kind, and the events since. Read as a restarted controller reads its store."""
+
+    path: str
+    now: float = 0.0
+    snapshot_seq: int = 0
+    by_kind: dict[str, list[tuple[str, bytes]]] = field(default_factory=dict)
+    since: list[bytes] = field(default_factory=list)
+
+    def records(self, kind: str) -> Iterator[tuple[str, bytes]]:
+        return iter(self.by_kind.get(kind, ()))
+
+    def events(self, after: int) -> Iterator[tuple[int, bytes]]:
+        numbered = enumerate(self.since, self.snapshot_seq + 1)
+        return (item for item in numbered if item[0] > after)

@@ -34,6 +34,7 @@ from minislurm.domain.views import (
     PartitionView,
     ReservationChanges,
     ReservationView,
+    StateExport,
     StepGrant,
     StepRequest,
     Submission,
@@ -270,6 +271,19 @@ class ControllerClient:
         request.target.job_id = target.job_id
         request.target.tasks.extend(target.tasks)
         return codec.from_proto(Explanation, self._call(self._stub.Explain, request))
+
+    def export_state(self) -> StateExport:
+        """For operators. Raises Refusal."""
+        cluster, timeout_s = self._configuration.cluster, self._configuration.timers.call_timeout_s
+        export = StateExport(f"the controller of {cluster.name}")
+        request = controller_pb2.ExportStateRequest()
+        for number, chunk in enumerate(self._stream(self._stub.ExportState, request, timeout_s)):
+            if not number:
+                export.now, export.snapshot_seq = chunk.now, chunk.snapshot_seq
+            for item in chunk.records:
+                export.by_kind.setdefault(item.kind, []).append((item.id, item.payload))
+            export.since += chunk.events
+        return export
 
     # Watching, and allocations without a script
 

@@ -211,10 +211,11 @@ class _Cycle:
 
     def find(self, turn: Turn) -> list[Share] | None:
         """Where one more job of the class can start without delaying a reservation; None: nowhere."""
-        if self._in_turn is not turn and (
-            self._known_wait(turn) is not None or self._is_closed(turn) or self._is_beyond_depth(turn)
-        ):
-            return None
+        if self._in_turn is not turn:
+            # Whoever was in turn and comes back meets what others have closed meanwhile.
+            self._in_turn = None
+            if self._known_wait(turn) is not None or self._is_closed(turn) or self._is_beyond_depth(turn):
+                return None
         if self._is_short(turn) or not self._openings.has_licenses(turn.jobs):
             return None
         shares = choose(self._room_beside_reservations(turn))

@@ -1,4 +1,5 @@
-"""Which cluster a simulation has: a configuration file, one flat pool, or a node list of the openb trace."""
+"""Which cluster a simulation has: a configuration file, one flat pool, a node list of the openb trace, or the
+cluster that wrote a journal."""
 
 from __future__ import annotations
 
@@ -16,14 +17,19 @@ _MOST_PROCESSORS = 65536
 
 
 def read(text: str, overrides: tuple[str, ...] = ()) -> Configuration:
-    """`flat:PROCS`, `openb:NODES.csv`, or the path of a configuration file. Raises ConfigurationError."""
+    """`flat:PROCS`, `openb:NODES.csv`, `journal:JOURNAL`, or the path of a configuration file. Raises
+    ConfigurationError."""
     kind, separator, rest = text.partition(":")
     if separator and kind == "flat":
-        return flat(rest)
+        return _overridden(flat(rest), overrides)
     if separator and kind == "openb":
         from minislurm.sim import openb
 
-        return openb.cluster(Path(rest))
+        return _overridden(openb.cluster(Path(rest)), overrides)
+    if separator and kind == "journal":
+        from minislurm.sim import journal_trace
+
+        return _overridden(journal_trace.cluster(rest), overrides)
     configuration = configuration_file.load(text, overrides)
     for spec in configuration.nodes:
         if spec.cpus is None:
@@ -33,6 +39,12 @@ def read(text: str, overrides: tuple[str, ...] = ()) -> Configuration:
     if not configuration.nodes or not configuration.partitions:
         raise ConfigurationError(f"{text}: a simulation needs [[nodes]] and [[partitions]]")
     return configuration
+
+
+def _overridden(configuration: Configuration, overrides: tuple[str, ...]) -> Configuration:
+    if not overrides:
+        return configuration
+    return configuration_file.parse(configuration_file.to_toml(configuration), "--set", overrides)
 
 
 def flat(text: str) -> Configuration:

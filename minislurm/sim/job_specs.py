@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from minislurm.cluster.queue import looks_of
 from minislurm.domain.configuration import Configuration
 from minislurm.domain.job import JobSpec
 from minislurm.domain.resources import ResourceRequest
@@ -23,6 +26,7 @@ class SpecMaker:
         self._partition = default.name if default is not None else ""
         self._cpus = max((spec.cpus or 0 for spec in nodes), default=0)
         self._gpus = max((sum(group.count for group in spec.gpus) for spec in nodes), default=0)
+        self._looks = looks_of(configuration)
         self._user_ids: dict[str, int] = {}
 
     @property
@@ -33,19 +37,25 @@ class SpecMaker:
     def spec(self, job: TraceJob) -> JobSpec:
         user_id = self._user_ids.setdefault(job.user, 1000 + len(self._user_ids))
         limit_s = max(job.run_s, _SHORTEST_S) if self._exact else job.limit_s
+        partition = job.partition or self._partition
+        # Where nobody goes by bids, one is refused.
+        bid = job.bid if self._looks.get(partition) == "auction" else 0.0
+        if job.spec is not None:
+            return replace(job.spec, partition=partition, time_limit_s=limit_s, bid=bid)
         return JobSpec(
             name=job.name,
             user_id=user_id,
             group_id=user_id,
             user_name=job.user,
             group_name=job.account,
-            partition=job.partition or self._partition,
+            partition=partition,
             work_dir="/",
             request=self.request(job),
             account=job.account,
             is_batch=True,
             requeue=self._requeue,
             time_limit_s=limit_s,
+            bid=bid,
         )
 
     def request(self, job: TraceJob) -> ResourceRequest:

@@ -1,5 +1,5 @@
-"""`minislurm simulate`: a trace on a cluster that need not exist, scheduled by the code that schedules real
-ones."""
+"""`minislurm simulate`: a trace on a cluster that need not exist, or the live queue on a copy, scheduled by
+the code that schedules real ones."""
 
 from __future__ import annotations
 
@@ -19,19 +19,29 @@ from minislurm.domain.errors import ConfigurationError, MinislurmError, UsageErr
 from minislurm.sim import cluster_file, policy, trace_file
 from minislurm.sim.checkpoints import Checkpoints
 from minislurm.sim.failures import Failures
+from minislurm.sim.nodes_to_add import NodesToAdd
 from minislurm.sim.trace import Workload
+from minislurm.sim.trace_accounts import Budget
 from minislurm.sim.workload import Synthetic, generate
 
 if TYPE_CHECKING:
     from minislurm.sim.packing import Fill
 
 _SYNTHETIC = "synthetic"
+_LIVE_ONLY = ("add_nodes", "run_share", "horizon")
+_TRACE_ONLY = (
+    "trace", "cluster", "time_scale", "racks", "partition_by", "mtbf", "repair", "checkpoint_every",
+    "checkpoint_cost", "restart_cost", "fill", "seeds", "seed", "lenient", "budget", "budget_period",
+)  # fmt: skip
 _EPILOG = """\
 traces: SWF (*.swf, *.swf.gz); openb's pod list; any CSV or JSON lines with the columns submit, run, limit,
-gpus, cpus, processors, nodes, memory_mib, gpu_type, user, account, partition (Philly's as they are); or
+gpus, cpus, processors, nodes, memory_mib, gpu_type, user, account, partition, bid (Philly's as they are);
+a controller's journal (STATE_DIR/journal.db; --cluster journal:FILE is the cluster that wrote it); or
 synthetic:jobs=5000,load=0.9,... for a generated workload (see minislurm/sim/workload.py).
 
-example: minislurm simulate --trace KTH-SP2.swf.gz --cluster flat:100 --policy fifo --policy easy
+examples:
+  minislurm simulate --trace KTH-SP2.swf.gz --cluster flat:100 --policy fifo --policy easy
+  minislurm simulate --from-cluster --add-nodes 8 --set scheduler.priority_weight_age=5000
 """
 
 
@@ -51,14 +61,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="minislurm simulate",
-        description="Run a trace through the production scheduler under a virtual clock.",
+        description="Run a trace, or the live queue, through the production scheduler under a virtual clock.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     add = parser.add_argument
     add("--trace", metavar="FILE", help="the jobs; or synthetic[:SETTING=VALUE,...]")
-    add("--cluster", metavar="CLUSTER", help="a configuration file, flat:PROCESSORS or openb:NODES.csv")
+    add(
+        "--cluster",
+        metavar="CLUSTER",
+        help="a configuration file, flat:PROCESSORS, openb:NODES.csv or journal:JOURNAL",
+    )
     add("--set", metavar="KEY=VALUE", action="append", default=[], help="override a key of the configuration")
     add(
         "--policy", metavar="NAME", action="append", default=[],
@@ -66,8 +80,9 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     add("--placement", metavar="NAME", help="how every partition chooses nodes: binpack, spread")
     add(
-        "--runtimes", choices=["estimates", "exact"], default="estimates",
-        help="what the scheduler knows: the users' estimates (default), or each job's run time",
+        "--runtimes", choices=["estimates", "exact", "history"], default="estimates",
+        help="what the scheduler knows: the users' estimates (default), or each job's run time; of a live "
+        "queue: jobs run to their limits (default), or as long as the user's last similar ones",
     )  # fmt: skip
     add("--seed", type=int, default=0, help="of everything that is drawn (default: 0)")
     add(
@@ -113,24 +128,63 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="with --fill: runs, with --seed and those after it",
     )
+    add(
+        "--budget", type=_positive, metavar="CREDITS",
+        help="with --policy auction: of each account in each --budget-period (default: an equal part of the "
+        "cluster, at one credit for a GPU-hour)",
+    )  # fmt: skip
+    add(
+        "--budget-period",
+        type=_duration,
+        metavar="TIME",
+        help="budgets are given anew after it (default: 1-0)",
+    )
     add("--lenient", action="store_true", help="count and skip lines that cannot be read")
     add("--json", metavar="OUT", help="write figures and courses there; - for standard output")
     add("--html", metavar="OUT", help="write a report with plots there (needs minislurm[sim])")
-    add("--from-cluster", action="store_true", help=argparse.SUPPRESS)
-    add("--accounting", metavar="FILE", help=argparse.SUPPRESS)
+    _add_live_options(parser)
     return parser
 
 
+def _add_live_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("instead of a trace and a cluster, a live one").add_argument
+    add(
+        "--from-cluster",
+        action="store_true",
+        help="play the live queue forward on a copy, as it is and with --add-nodes, --set, --placement or "
+        "each --policy; for operators",
+    )
+    add(
+        "--add-nodes", metavar="N[:like=NODE]", type=NodesToAdd.parse, action="append", default=[],
+        help="so many nodes more, like that one (default: like most), in a rack of their own; repeatable",
+    )  # fmt: skip
+    add(
+        "--run-share", metavar="SHARE", type=_share,
+        help="jobs run for this part of their time limit, above 0 to 1 (default: 1, to their limits)",
+    )  # fmt: skip
+    add("--horizon", metavar="TIME", type=_duration, help="look ahead so far at most (default: 365-0)")
+
+
 def _run(options: argparse.Namespace) -> None:
-    for name, given in (("--from-cluster", options.from_cluster), ("--accounting", options.accounting)):
-        if given:
-            raise UsageError(f"{name}: not built yet")
+    if options.from_cluster:
+        _run_live(options)
+        return
+    for name in _LIVE_ONLY:
+        if getattr(options, name):
+            raise UsageError(f"--{name.replace('_', '-')} is for --from-cluster")
+    if options.runtimes == "history":
+        raise UsageError(
+            "--runtimes history is for --from-cluster: a trace's jobs have run times of their own"
+        )
     for name in ("trace", "cluster"):
         if not getattr(options, name):
             raise UsageError(f"--{name} is needed; see minislurm simulate --help")
     if options.fill:
         _fill(options)
         return
+    for name in ("budget", "budget_period"):
+        if getattr(options, name) and "auction" not in options.policy:
+            raise UsageError(f"--{name.replace('_', '-')} is for --policy auction")
     configuration = _cluster(options)
     workload = _workload(options, configuration)
     for line in [*workload.notes, *_skipped(workload)]:
@@ -150,12 +204,13 @@ def _run(options: argparse.Namespace) -> None:
         checkpoints=Checkpoints(options.checkpoint_every, options.checkpoint_cost, options.restart_cost),
         failures=Failures(options.mtbf, options.repair, options.seed) if options.mtbf else None,
         settings=_settings(options),
+        seed=options.seed,
+        budget=Budget(options.budget, options.budget_period or Budget().period_s),
     )
-    # Hundreds of thousands of records that stay: looking through them for cycles costs more than it frees.
-    gc.freeze()
-    gc.set_threshold(100_000, 50, 100)
-    with _Progress(len(workload.jobs)) as progress:
-        measured = simulate(plan, progress.show)
+    _expect_many_records()
+    jobs = len(workload.jobs)
+    with _Progress() as progress:
+        measured = simulate(plan, lambda name, ended: progress.show(name, ended, jobs))
     if options.json != "-":
         print(report_text.render(measured))
     if options.json:
@@ -164,9 +219,46 @@ def _run(options: argparse.Namespace) -> None:
         _write(options.html, report_html.render(plan, measured))
 
 
+def _run_live(options: argparse.Namespace) -> None:
+    changed = [name for name in _TRACE_ONLY if getattr(options, name) != _parser().get_default(name)]
+    if changed:
+        option = changed[0].replace("_", "-")
+        raise UsageError(f"--from-cluster: jobs and nodes are the live ones, so --{option} means nothing")
+    if options.runtimes == "exact":
+        raise UsageError("--from-cluster: nobody knows how long jobs will run; see --run-share and history")
+    if options.html:
+        raise UsageError("--from-cluster: there is no --html; --json has when each job starts")
+    from minislurm.sim import from_cluster, live_report
+    from minislurm.sim.live import LONGEST_S, RunTimes
+    from minislurm.sim.what_if import WhatIf
+
+    for name in options.policy:
+        policy.named(name)
+    question = from_cluster.Question(
+        WhatIf(tuple(options.add_nodes), tuple(options.set), options.placement or ""),
+        tuple(options.policy),
+        RunTimes(options.run_share or 1.0, by_history=options.runtimes == "history"),
+        options.horizon or LONGEST_S,
+    )
+    _expect_many_records()
+    export = from_cluster.fetch()
+    with _Progress() as progress:
+        answer = from_cluster.answer(export, question, progress.show)
+    if options.json != "-":
+        print(live_report.render(answer))
+    if options.json:
+        _write(options.json, live_report.as_json(answer))
+
+
+def _expect_many_records() -> None:
+    """Hundreds of thousands, that stay: looking through them for cycles costs more than it frees."""
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
+
+
 def _fill(options: argparse.Namespace) -> None:
     """CPUs are counted in thousandths here: pods ask for parts of one."""
-    for name in ("policy", "mtbf", "json", "html", "partition_by"):
+    for name in ("policy", "mtbf", "json", "html", "partition_by", "budget", "budget_period"):
         if getattr(options, name):
             raise UsageError(f"--fill: there is no time in it, so --{name.replace('_', '-')} means nothing")
     kind, _, nodes = options.cluster.partition(":")
@@ -239,7 +331,7 @@ def _skipped(workload: Workload) -> list[str]:
 
 def _settings(options: argparse.Namespace) -> tuple[tuple[str, str], ...]:
     """What was asked for, as far as it decides the result."""
-    left_out = {"json", "html", "policy", "from_cluster", "accounting", "lenient"}
+    left_out = {"json", "html", "policy", "from_cluster", "lenient"}
     given = {name: value for name, value in vars(options).items() if value not in (None, [], False, 0.0)}
     return tuple(
         (name.replace("_", "-"), _shown(value)) for name, value in given.items() if name not in left_out
@@ -273,6 +365,13 @@ def _positive(text: str) -> float:
     return value
 
 
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 1:
+        raise ValueError
+    return value
+
+
 def _count(text: str) -> int:
     value = int(text)
     if value < 1:
@@ -291,9 +390,8 @@ def _duration(text: str) -> float:
 class _Progress:
     """A bar on the terminal; nothing where standard error is none."""
 
-    def __init__(self, jobs: int) -> None:
-        self._jobs = jobs
-        self._bar: Callable[[str, int], None] | None = None
+    def __init__(self) -> None:
+        self._bar: Callable[[str, int, int], None] | None = None
 
     def __enter__(self) -> _Progress:
         if not sys.stderr.isatty():
@@ -304,18 +402,18 @@ class _Progress:
         self._rich = Progress(console=Console(stderr=True), transient=True)
         tasks: dict[str, TaskID] = {}
 
-        def bar(name: str, ended: int) -> None:
+        def bar(name: str, ended: int, jobs: int) -> None:
             if name not in tasks:
-                tasks[name] = self._rich.add_task(name, total=self._jobs)
+                tasks[name] = self._rich.add_task(name, total=jobs)
             self._rich.update(tasks[name], completed=ended)
 
         self._rich.start()
         self._bar = bar
         return self
 
-    def show(self, name: str, ended: int) -> None:
+    def show(self, name: str, ended: int, jobs: int) -> None:
         if self._bar is not None:
-            self._bar(name, ended)
+            self._bar(name, ended, jobs)
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:

@@ -50,7 +50,7 @@ class Spread(Struct, frozen=True):
 
 class Metrics(Struct, frozen=True):
     jobs: int
-    #: By final state, "REFUSED" at submission, "PENDING" when nothing was left to happen.
+    #: By final state; "REFUSED" at submission; "PENDING" or "RUNNING" when nothing was left to happen.
     ends: dict[str, int]
     #: Why jobs were refused or never started, with their numbers.
     never_ran: dict[str, int]
@@ -83,6 +83,8 @@ def measure(result: Result) -> Metrics:
     for outcome in result.outcomes:
         requeues.update(outcome.requeues)
     begin, end = _window(ran)
+    if result.begin_s is not None:
+        begin, end = result.begin_s, max(end, result.begin_s)
     gangs = _gangs(ran, result.occupancy)
     return Metrics(
         jobs=len(result.outcomes),
@@ -117,6 +119,8 @@ def _array(values: Iterable[float]) -> Numbers:
 def _end(outcome: Outcome) -> str:
     if outcome.state is not None:
         return outcome.state.value
+    if outcome.runs and not outcome.runs[-1].end_s:
+        return JobState.RUNNING.value
     return JobState.PENDING.value if outcome.is_known else "REFUSED"
 
 

@@ -16,10 +16,19 @@ class Policy(Struct, frozen=True):
     name: str
     summary: str
     settings: dict[str, object] = field(default_factory=dict)
+    #: It goes by accounts: a trace's are made a tree (`trace_accounts`).
+    by_accounts: bool = False
+
+    @property
+    def takes_bids(self) -> bool:
+        return self.settings.get("order") == "auction"
 
     def on(self, configuration: Configuration) -> Configuration:
         return with_settings(configuration, self.settings, f"--policy {self.name}")
 
+
+#: As in the literature: no guard against starvation changes the order.
+_STRICT: dict[str, object] = {"large_gang_wait_s": 0.0}
 
 POLICIES = {
     policy.name: policy
@@ -28,33 +37,45 @@ POLICIES = {
         Policy(
             "fifo",
             "submission order, nobody passes the first job that waits",
-            {"order": "fifo", "backfill": "off"},
+            {**_STRICT, "order": "fifo", "backfill": "off"},
         ),
-        Policy("easy", "submission order, EASY backfill", {"order": "fifo", "backfill": "easy"}),
+        Policy("easy", "submission order, EASY backfill", {**_STRICT, "order": "fifo", "backfill": "easy"}),
         Policy(
             "easy-sjf",
             "as easy, but behind the first job that waits the shortest is tried first",
-            {"order": "fifo", "backfill": "easy", "backfill_order": "shortest"},
+            {**_STRICT, "order": "fifo", "backfill": "easy", "backfill_order": "shortest"},
         ),
         Policy(
             "conservative",
             "submission order, backfill delays none of those before it",
-            {"order": "fifo", "backfill": "conservative"},
+            {**_STRICT, "order": "fifo", "backfill": "conservative"},
         ),
         Policy(
             "sjf",
             "the shortest time limit first, nobody passes it",
-            {"order": "sjf", "sjf_by": "limit", "backfill": "off"},
+            {**_STRICT, "order": "sjf", "sjf_by": "limit", "backfill": "off"},
         ),
         Policy(
             "sjf-history",
             "as sjf, but by the user's last similar jobs instead of the limit",
-            {"order": "sjf", "sjf_by": "history", "backfill": "off"},
+            {**_STRICT, "order": "sjf", "sjf_by": "history", "backfill": "off"},
         ),
         Policy(
             "mlfq",
             "levels by attained service, EASY backfill",
             {"order": "mlfq", "backfill": "easy"},
+        ),
+        Policy(
+            "fair",
+            "whose account has the least of its fair share (all weigh the same in a trace), EASY backfill",
+            {"order": "fair", "backfill": "easy"},
+            by_accounts=True,
+        ),
+        Policy(
+            "auction",
+            "the highest bid first, paid at the second price out of the account's budget, EASY backfill",
+            {"order": "auction", "backfill": "easy"},
+            by_accounts=True,
         ),
     )
 }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from collections.abc import Iterable
 
 from msgspec import Struct, field
 
 from minislurm.domain.configuration import Configuration
 from minislurm.domain.ids import NodeName
+from minislurm.domain.node import Node
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import JobState
 from minislurm.domain.topology import Topology
@@ -101,20 +103,37 @@ class Series(Struct):
 class Occupancy:
     """How many units each node has, and has in use. Units are GPUs where the cluster has any, else CPUs."""
 
-    def __init__(self, configuration: Configuration) -> None:
-        self.on_gpus = any(spec.gpus for spec in configuration.nodes)
-        self.capacity = {
-            spec.name: sum(group.count for group in spec.gpus) if self.on_gpus else spec.cpus or 0
-            for spec in configuration.nodes
-        }
-        self.total = self.usable = sum(self.capacity.values())
+    def __init__(self, on_gpus: bool, capacity: dict[NodeName, int], topology: Topology) -> None:
+        self.on_gpus = on_gpus
+        self.capacity = capacity
+        self.total = self.usable = sum(capacity.values())
         self.used = 0
         #: Free units on nodes that are partly in use.
         self.stranded = 0
         self._used_on: Counter[NodeName] = Counter()
         self._down: set[NodeName] = set()
-        leaf_of_node = Topology.of(configuration.topology).leaf_of_node
-        self.rack_of = {name: leaf_of_node.get(name, "") for name in self.capacity}
+        self.rack_of = {name: topology.leaf_of_node.get(name, "") for name in capacity}
+
+    @classmethod
+    def declared(cls, configuration: Configuration) -> Occupancy:
+        """Of nodes as the configuration has them, all of them free."""
+        on_gpus = any(spec.gpus for spec in configuration.nodes)
+        capacity = {
+            spec.name: sum(group.count for group in spec.gpus) if on_gpus else spec.cpus or 0
+            for spec in configuration.nodes
+        }
+        return cls(on_gpus, capacity, Topology.of(configuration.topology))
+
+    @classmethod
+    def found(cls, nodes: Iterable[Node], topology: Topology) -> Occupancy:
+        """Of nodes as they are; what runs on them has to be told (`begin`)."""
+        nodes = list(nodes)
+        on_gpus = any(node.gpu_count for node in nodes)
+        capacity = {node.name: node.gpu_count if on_gpus else node.cpus for node in nodes}
+        occupancy = cls(on_gpus, capacity, topology)
+        for node in nodes:
+            occupancy.set_down(node.name, not node.is_usable)
+        return occupancy
 
     def units(self, part: NodeAllocation) -> int:
         return part.gpu_count if self.on_gpus else part.cpu_count

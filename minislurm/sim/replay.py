@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from minislurm.cluster.core import Transaction
 from minislurm.cluster.events import Event, NodeChanged, PendingEnded, RunEnded, RunEnding, RunPlaced
-from minislurm.cluster.messages import Caller, PurgeDue, SubmitJob
+from minislurm.cluster.messages import Caller, ChangeAccounts, PurgeDue, SubmitJob
+from minislurm.domain.accounts import AccountChanges
 from minislurm.domain.configuration import Configuration
 from minislurm.domain.ids import JobId
 from minislurm.domain.job import EndCause, Job
@@ -28,13 +29,15 @@ _PURGE_EVERY = 1000
 
 
 class Result(Struct, frozen=True):
-    """`outcomes` in the order of the trace; `passes`: scheduling passes; `failures`: of nodes."""
+    """`outcomes` in the order of the trace; `passes`: scheduling passes; `failures`: of nodes. `begin_s`:
+    from when on the series are known; None: from the first submission."""
 
     outcomes: tuple[Outcome, ...]
     series: Series
     occupancy: Occupancy
     passes: int
     failures: int
+    begin_s: float | None = None
 
 
 def replay(
@@ -46,9 +49,14 @@ def replay(
     failures: Failures | None = None,
     progress: Callable[[int], None] = lambda ended: None,
     record: Callable[[Event], None] = no_record,
+    accounts: AccountChanges | None = None,
 ) -> Result:
-    """Runs the trace to its end. `progress` is told now and then how many jobs are over."""
+    """Runs the trace to its end. `progress` is told now and then how many jobs are over. `accounts`: the tree
+    that its jobs are charged to."""
     cluster = _Replay(workload, configuration, exact, checkpoints, failures, progress, record)
+    if accounts is not None:
+        refusal = cluster.tell(ChangeAccounts(accounts, 0, _OPERATOR)).refusal
+        assert refusal is None, f"the tree is not accepted: {refusal} {refusal.details}"
     cluster.advance()
     return cluster.result()
 
@@ -73,7 +81,7 @@ class _Replay(VirtualCluster):
         progress: Callable[[int], None],
         record: Callable[[Event], None],
     ) -> None:
-        self._occupancy, self._series = Occupancy(configuration), Series()
+        self._occupancy, self._series = Occupancy.declared(configuration), Series()
         self._live: dict[JobId, _Live] = {}
         self._ended = 0
         super().__init__(configuration, self._duration, record=record)

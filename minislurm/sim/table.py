@@ -10,6 +10,7 @@
 | `nodes` | empty or 0: as few as can hold it |
 | `memory_mib` | of the whole job |
 | `gpu_type`, `gpu_share_milli` | a type, or several joined by a bar; thousandths of one GPU |
+| `bid` | credits for a GPU- or CPU-hour, under `--policy auction` |
 | `name`, `user`, `account`, `partition` | text |
 
 At least one of `gpus`, `cpus`, `processors`, `gpu_share_milli` has to be above 0. Other names of the same
@@ -27,11 +28,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from minislurm.cluster.budgets import is_amount
 from minislurm.sim.trace import Reading, TraceError, TraceJob, Workload
 
 _TEXTS = ("name", "user", "account", "partition", "gpu_type")
 _AMOUNTS = ("processors", "nodes", "cpus", "gpus", "gpu_share_milli", "memory_mib")
-COLUMNS = ("submit", "run", "limit", *_AMOUNTS, *_TEXTS)
+COLUMNS = ("submit", "run", "limit", "bid", *_AMOUNTS, *_TEXTS)
 
 #: Other names of columns. `timestamp`, `duration`, `num_gpus`, `cluster` are Philly's (virtual clusters are
 #: its accounts); the others are common.
@@ -115,19 +117,21 @@ def _job(row: Mapping[str, object], name: str) -> TraceJob | str:
     """The job, or why the row is none."""
     try:
         submit_s, run_s = _time(row, "submit"), _number(row, "run")
-        limit_s = _number(row, "limit")
+        limit_s, bid = _number(row, "limit"), _number(row, "bid") or 0.0
         amounts = {column: int(_number(row, column) or 0) for column in _AMOUNTS}
     except ValueError as error:
         return str(error)
     if submit_s is None or run_s is None:
         return f"{'submit' if submit_s is None else 'run'} is missing"
+    if not is_amount(bid):
+        return f"bid is {bid:g}, must be 1e9 or less"
     texts = {column: str(row.get(column) or "") for column in _TEXTS}
     if not any(amounts[column] for column in ("processors", "cpus", "gpus", "gpu_share_milli")):
         return "asks for nothing: gpus, cpus, processors and gpu_share_milli are all 0 or missing"
     if amounts["gpu_share_milli"] >= 1000:
         return f"gpu_share_milli is {amounts['gpu_share_milli']}, must be below 1000"
     values: dict[str, Any] = {**texts, **amounts, "name": texts["name"] or name}
-    return TraceJob(submit_s=submit_s, run_s=run_s, limit_s=limit_s or None, **values)
+    return TraceJob(submit_s=submit_s, run_s=run_s, limit_s=limit_s or None, bid=bid, **values)
 
 
 def _number(row: Mapping[str, object], column: str) -> float | None:

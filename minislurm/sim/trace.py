@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from minislurm.domain.errors import MinislurmError
+from minislurm.domain.job import JobSpec
 
 
 class TraceError(MinislurmError):
@@ -46,6 +47,10 @@ class TraceJob(Struct, frozen=True):
     user: str = ""
     account: str = ""
     partition: str = ""
+    #: Offered for a GPU- or CPU-hour, where the order is ``auction``.
+    bid: float = 0.0
+    #: Of minislurm's own journal: what was asked for, instead of the amounts.
+    spec: JobSpec | None = None
 
 
 class Workload(Struct, frozen=True):

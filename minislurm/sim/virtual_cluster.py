@@ -86,7 +86,11 @@ class VirtualCluster:
         self._wake_time = inf
         #: What the last pass left for the next.
         self.workspace = Workspace()
-        self.tell(Configure(configuration_file.to_json(configuration)))
+        self.begin()
+
+    def begin(self) -> None:
+        """A new cluster, whose nodes all come up."""
+        self.tell(Configure(configuration_file.to_json(self.configuration)))
         for name in self.nodes:
             self.register(name)
 

@@ -86,8 +86,8 @@ async def serve(configuration: Configuration, scale: work.Scale) -> None:
     from minislurm.controller.engine import Engine
     from minislurm.controller.scheduler import Scheduler
     from minislurm.controller.service import ControllerService
-    from minislurm.controller.store import Store
     from minislurm.controller.watchers import Watchers
+    from minislurm.journal.store import Store
     from minislurm.rpc import auth
     from minislurm.rpc.gen import controller_pb2_grpc
     from minislurm.scheduling.model import Placement

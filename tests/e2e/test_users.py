@@ -84,6 +84,14 @@ def as_nobody(folder: Path, call: str) -> object:
     return json.loads(done.stdout)
 
 
+def test_the_whole_state_is_for_operators(folder: Path) -> None:
+    refused = as_nobody(folder, "lambda client: client.export_state()")
+    assert refused == ["Refusal", "Access/permission denied"]
+    with ControllerClient(load(str(folder / "c" / "minislurm.toml"))) as client:
+        export = client.export_state()
+    assert export.since or export.by_kind
+
+
 def a_submission(folder: Path, script: str, **changes: object) -> str:
     """Source of a submission by nobody."""
     values = {

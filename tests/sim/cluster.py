@@ -21,10 +21,10 @@ from minislurm.cluster.messages import Caller, NodeSilent, SubmitJob
 from minislurm.cluster.snapshot import snapshot
 from minislurm.cluster.state import ClusterState
 from minislurm.cluster.timers import all_timers
-from minislurm.controller.journal_format import decode, encode
 from minislurm.domain.configuration import Configuration
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import Job, JobSpec
+from minislurm.journal.encoding import decode, encode
 from minislurm.scheduling.cycle import schedule
 from minislurm.scheduling.model import Plan
 from minislurm.sim.virtual_cluster import VirtualCluster

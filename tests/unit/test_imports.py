@@ -19,8 +19,10 @@ ALLOWED = {
     "domain": set(),
     "scheduling": {"domain"},
     "cluster": {"domain", "scheduling"},
-    "controller": {"domain", "scheduling", "cluster", "rpc"},
-    "sim": {"domain", "scheduling", "cluster"},
+    "journal": {"domain", "scheduling", "cluster", "rpc"},
+    "controller": {"domain", "scheduling", "cluster", "journal", "rpc"},
+    # A live cluster's state, and what its journal tells of jobs, are read as the controller reads them.
+    "sim": {"domain", "scheduling", "cluster", "journal", "rpc"},
     "rpc": {"domain"},
     "node": {"domain", "rpc"},
     "cli": {"domain", "rpc"},
@@ -35,13 +37,13 @@ PROTOBUF_EDGES = {
     "controller": {
         "commands",
         "daemon",
-        "journal_format",
+        "export",
         "node_hub",
         "node_service",
-        "records",
         "reservation_service",
         "service",
     },
+    "journal": {"encoding", "records"},
     "node": {"daemon", "link", "run_files", "step_service", "wire"},
 }  # fmt: skip
 

@@ -340,7 +340,7 @@ class PartitionsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class PartitionView(_message.Message):
-    __slots__ = ("name", "nodes", "default", "state", "max_time_s", "default_time_s", "max_nodes", "min_nodes", "priority_tier", "priority_job_factor", "default_memory_per_cpu_mib", "total_cpus", "total_memory_mib", "total_gpus", "gpus_by_type", "allow_accounts", "deny_accounts", "allow_qos", "deny_qos", "allow_groups", "qos", "min_priority", "max_priority", "preempt_mode", "preempt_grace_s")
+    __slots__ = ("name", "nodes", "default", "state", "max_time_s", "default_time_s", "max_nodes", "min_nodes", "priority_tier", "priority_job_factor", "default_memory_per_cpu_mib", "total_cpus", "total_memory_mib", "total_gpus", "gpus_by_type", "preempt_mode", "preempt_grace_s", "allow_accounts", "deny_accounts", "allow_qos", "deny_qos", "allow_groups", "qos", "min_priority", "max_priority")
     class GpusByTypeEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -363,6 +363,8 @@ class PartitionView(_message.Message):
     TOTAL_MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
     TOTAL_GPUS_FIELD_NUMBER: _ClassVar[int]
     GPUS_BY_TYPE_FIELD_NUMBER: _ClassVar[int]
+    PREEMPT_MODE_FIELD_NUMBER: _ClassVar[int]
+    PREEMPT_GRACE_S_FIELD_NUMBER: _ClassVar[int]
     ALLOW_ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
     DENY_ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
     ALLOW_QOS_FIELD_NUMBER: _ClassVar[int]
@@ -371,8 +373,6 @@ class PartitionView(_message.Message):
     QOS_FIELD_NUMBER: _ClassVar[int]
     MIN_PRIORITY_FIELD_NUMBER: _ClassVar[int]
     MAX_PRIORITY_FIELD_NUMBER: _ClassVar[int]
-    PREEMPT_MODE_FIELD_NUMBER: _ClassVar[int]
-    PREEMPT_GRACE_S_FIELD_NUMBER: _ClassVar[int]
     name: str
     nodes: _containers.RepeatedScalarFieldContainer[str]
     default: bool
@@ -388,6 +388,8 @@ class PartitionView(_message.Message):
     total_memory_mib: int
     total_gpus: int
     gpus_by_type: _containers.ScalarMap[str, int]
+    preempt_mode: str
+    preempt_grace_s: float
     allow_accounts: _containers.RepeatedScalarFieldContainer[str]
     deny_accounts: _containers.RepeatedScalarFieldContainer[str]
     allow_qos: _containers.RepeatedScalarFieldContainer[str]
@@ -396,9 +398,7 @@ class PartitionView(_message.Message):
     qos: str
     min_priority: int
     max_priority: int
-    preempt_mode: str
-    preempt_grace_s: float
-    def __init__(self, name: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., default: bool = ..., state: _Optional[str] = ..., max_time_s: _Optional[float] = ..., default_time_s: _Optional[float] = ..., max_nodes: _Optional[int] = ..., min_nodes: _Optional[int] = ..., priority_tier: _Optional[int] = ..., priority_job_factor: _Optional[int] = ..., default_memory_per_cpu_mib: _Optional[int] = ..., total_cpus: _Optional[int] = ..., total_memory_mib: _Optional[int] = ..., total_gpus: _Optional[int] = ..., gpus_by_type: _Optional[_Mapping[str, int]] = ..., allow_accounts: _Optional[_Iterable[str]] = ..., deny_accounts: _Optional[_Iterable[str]] = ..., allow_qos: _Optional[_Iterable[str]] = ..., deny_qos: _Optional[_Iterable[str]] = ..., allow_groups: _Optional[_Iterable[str]] = ..., qos: _Optional[str] = ..., min_priority: _Optional[int] = ..., max_priority: _Optional[int] = ..., preempt_mode: _Optional[str] = ..., preempt_grace_s: _Optional[float] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., default: bool = ..., state: _Optional[str] = ..., max_time_s: _Optional[float] = ..., default_time_s: _Optional[float] = ..., max_nodes: _Optional[int] = ..., min_nodes: _Optional[int] = ..., priority_tier: _Optional[int] = ..., priority_job_factor: _Optional[int] = ..., default_memory_per_cpu_mib: _Optional[int] = ..., total_cpus: _Optional[int] = ..., total_memory_mib: _Optional[int] = ..., total_gpus: _Optional[int] = ..., gpus_by_type: _Optional[_Mapping[str, int]] = ..., preempt_mode: _Optional[str] = ..., preempt_grace_s: _Optional[float] = ..., allow_accounts: _Optional[_Iterable[str]] = ..., deny_accounts: _Optional[_Iterable[str]] = ..., allow_qos: _Optional[_Iterable[str]] = ..., deny_qos: _Optional[_Iterable[str]] = ..., allow_groups: _Optional[_Iterable[str]] = ..., qos: _Optional[str] = ..., min_priority: _Optional[int] = ..., max_priority: _Optional[int] = ...) -> None: ...
 
 class PartitionsReply(_message.Message):
     __slots__ = ("partitions",)
@@ -716,3 +716,29 @@ class Explanation(_message.Message):
     planned_nodes: _containers.RepeatedScalarFieldContainer[str]
     proposals: _containers.RepeatedCompositeFieldContainer[Proposal]
     def __init__(self, job_id: _Optional[int] = ..., shown_id: _Optional[str] = ..., state: _Optional[str] = ..., now: _Optional[float] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., partition_nodes: _Optional[int] = ..., reason: _Optional[str] = ..., sentences: _Optional[_Iterable[str]] = ..., priority: _Optional[int] = ..., rejected: _Optional[_Mapping[str, int]] = ..., ahead: _Optional[int] = ..., first_ahead: _Optional[_Iterable[int]] = ..., ahead_but_waiting: _Optional[int] = ..., heads: _Optional[_Iterable[_Union[HeadAhead, _Mapping]]] = ..., start_estimate: _Optional[float] = ..., planned_nodes: _Optional[_Iterable[str]] = ..., proposals: _Optional[_Iterable[_Union[Proposal, _Mapping]]] = ...) -> None: ...
+
+class ExportStateRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StoredRecord(_message.Message):
+    __slots__ = ("kind", "id", "payload")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    id: str
+    payload: bytes
+    def __init__(self, kind: _Optional[str] = ..., id: _Optional[str] = ..., payload: _Optional[bytes] = ...) -> None: ...
+
+class StateChunk(_message.Message):
+    __slots__ = ("now", "snapshot_seq", "records", "events")
+    NOW_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_SEQ_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    now: float
+    snapshot_seq: int
+    records: _containers.RepeatedCompositeFieldContainer[StoredRecord]
+    events: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, now: _Optional[float] = ..., snapshot_seq: _Optional[int] = ..., records: _Optional[_Iterable[_Union[StoredRecord, _Mapping]]] = ..., events: _Optional[_Iterable[bytes]] = ...) -> None: ...

@@ -169,6 +169,11 @@ class ControllerStub(object):
                 request_serializer=controller__pb2.ExplainRequest.SerializeToString,
                 response_deserializer=controller__pb2.Explanation.FromString,
                 _registered_method=True)
+        self.ExportState = channel.unary_stream(
+                '/minislurm.Controller/ExportState',
+                request_serializer=controller__pb2.ExportStateRequest.SerializeToString,
+                response_deserializer=controller__pb2.StateChunk.FromString,
+                _registered_method=True)
 
 
 class ControllerServicer(object):
@@ -339,6 +344,13 @@ class ControllerServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExportState(self, request, context):
+        """For operators: what is stored of the state, for a simulation that starts from it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControllerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -476,6 +488,11 @@ def add_ControllerServicer_to_server(servicer, server):
                     servicer.Explain,
                     request_deserializer=controller__pb2.ExplainRequest.FromString,
                     response_serializer=controller__pb2.Explanation.SerializeToString,
+            ),
+            'ExportState': grpc.unary_stream_rpc_method_handler(
+                    servicer.ExportState,
+                    request_deserializer=controller__pb2.ExportStateRequest.FromString,
+                    response_serializer=controller__pb2.StateChunk.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1207,6 +1224,33 @@ class Controller(object):
             '/minislurm.Controller/Explain',
             controller__pb2.ExplainRequest.SerializeToString,
             controller__pb2.Explanation.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/minislurm.Controller/ExportState',
+            controller__pb2.ExportStateRequest.SerializeToString,
+            controller__pb2.StateChunk.FromString,
             options,
             channel_credentials,
             insecure,

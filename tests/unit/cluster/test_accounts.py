@@ -332,7 +332,7 @@ def test_usage_is_the_faded_integral_of_what_was_held(jobs: Any) -> None:
 def _held(cluster: SimCluster) -> list[tuple[float, float, str, int]]:
     """(start, end, user, CPUs) of every run, from the events."""
     from minislurm.cluster.events import RunEnded, RunPlaced
-    from minislurm.controller.journal_format import decode
+    from minislurm.journal.encoding import decode
 
     begun: dict[tuple[int, int], tuple[float, int]] = {}
     runs: list[tuple[float, float, str, int]] = []

@@ -16,9 +16,6 @@ from minislurm.cluster.messages import (
     UpdatePartition,
 )
 from minislurm.cluster.state import ClusterState
-from minislurm.controller.journal_format import decode
-from minislurm.controller.records import changed_records
-from minislurm.controller.store import Batch, Store
 from minislurm.domain.accounts import (
     Account,
     AccountChanges,
@@ -33,6 +30,9 @@ from minislurm.domain.job import Dependency, DependencyKind
 from minislurm.domain.reservation import ReservationFlag
 from minislurm.domain.states import PartitionState
 from minislurm.domain.views import ListChange, ReservationChanges
+from minislurm.journal.encoding import decode
+from minislurm.journal.records import changed_records
+from minislurm.journal.store import Batch, Store
 from tests.builders import a_configuration, a_request
 from tests.sim.cluster import OPERATOR, SimCluster
 from tests.unit.cluster.acting import cancel, hold, operate, requeue, update

@@ -11,13 +11,13 @@ from minislurm.cluster.snapshot import snapshot
 from minislurm.controller import answers
 from minislurm.controller.engine import Engine
 from minislurm.controller.scheduler import Scheduler
-from minislurm.controller.store import Store
 from minislurm.domain.ids import Bitmap, JobId, NodeName
 from minislurm.domain.job import Job
 from minislurm.domain.node import Node
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import JobState, NodeState
 from minislurm.domain.views import JobQuery
+from minislurm.journal.store import Store
 from minislurm.scheduling.cycle import schedule
 from tests.builders import a_configuration, a_node, a_request, a_spec
 from tests.sim.cluster import SimCluster

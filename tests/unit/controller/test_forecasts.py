@@ -15,10 +15,10 @@ from minislurm.controller.engine import Engine
 from minislurm.controller.estimate import test_submission as try_submission
 from minislurm.controller.forecasts import Forecasts
 from minislurm.controller.scheduler import Scheduler
-from minislurm.controller.store import Store
 from minislurm.domain.errors import Refusal
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.views import JobTarget
+from minislurm.journal.store import Store
 from minislurm.scheduling.predict import Forecast
 from tests.builders import a_configuration, a_request, a_spec, facts
 

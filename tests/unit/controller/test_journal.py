@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from minislurm.controller.journal import Journal
-from minislurm.controller.store import Batch, Snapshot, Store, StoreError
+from minislurm.journal.store import Batch, Snapshot, Store, StoreError
 
 
 class FaultyStore(Store):

@@ -8,8 +8,8 @@ import pytest
 
 from minislurm.cluster.events import RunPlaced
 from minislurm.controller import replay
-from minislurm.controller.journal_format import decode, encode
-from minislurm.controller.store import Store
+from minislurm.journal.encoding import decode, encode
+from minislurm.journal.store import Store
 from tests.builders import a_request
 from tests.unit.cluster.acting import a_cluster
 from tests.unit.controller.histories import a_history, write

@@ -21,12 +21,12 @@ from minislurm.cluster.messages import (
 )
 from minislurm.controller.engine import Engine
 from minislurm.controller.scheduler import Scheduler
-from minislurm.controller.store import Store
 from minislurm.controller.watchers import Watchers
 from minislurm.domain.errors import Refusal
 from minislurm.domain.ids import Bitmap, JobId, NodeName, RunNumber
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.views import JobTarget
+from minislurm.journal.store import Store
 from minislurm.scheduling.model import Placement
 from tests.builders import a_configuration, a_spec, facts
 

@@ -160,6 +160,16 @@ def test_off_starts_nothing_behind_the_head() -> None:
     assert [reason(plan, i) for i in (1, 2, 3)] == ["Resources", "Priority", "Priority"]
 
 
+def test_off_holds_for_a_class_that_has_just_started_one_of_its_jobs() -> None:
+    """Its next job comes after the blocked one, though it would fit, and was looked at last."""
+    node = a_request(cpus_per_task=4)
+    small = a_class(BATCH, 1, 3, request=node)
+    large = a_class(BATCH, 2, request=a_request(2, cpus_per_task=4))
+    plan = schedule(a_snapshot(NODES, small, large, running=BUSY, backfill="off", order="fifo"))
+    assert started(plan) == [1]
+    assert [reason(plan, i) for i in (2, 3)] == ["Resources", "Priority"]
+
+
 def test_only_so_many_blocked_requests_are_looked_at() -> None:
     head = a_class(BATCH, 1, request=WHOLE)
     misses = [a_class(BATCH, i, request=a_request(3, cpus_per_task=i)) for i in (3, 4)]

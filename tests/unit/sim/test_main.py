@@ -129,8 +129,6 @@ def test_a_missing_plotting_library_is_named_before_the_work(
             "--placement best: placement must be",
         ),
         (["--trace", SYNTHETIC, "--cluster", "flat:4", "--partition-by", "account"], "no partition account1"),
-        (["--from-cluster"], "--from-cluster: not built yet"),
-        (["--accounting", "x"], "--accounting: not built yet"),
         (["--trace", SYNTHETIC, "--cluster", "none.toml"], "none.toml: no such configuration file"),
     ],
 )

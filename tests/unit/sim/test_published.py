@@ -3,14 +3,21 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+from functools import cache
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from minislurm.domain.ids import NodeName
+from minislurm.domain.node import NodeSpec
+from minislurm.domain.resources import GpuGroup
 from minislurm.sim import cluster_file, openb, policy, swf, table
 from minislurm.sim.replay import replay
 from minislurm.sim.trace import Workload
+from tests.unit.sim import philly_reference
 from tests.unit.sim.easy_reference import Row, starts
 from tests.unit.sim.traces import a_trace_job, a_workload, public
 
@@ -76,10 +83,33 @@ def test_the_openb_lists_are_read_whole() -> None:
     assert sum(spec.cpus or 0 for spec in cluster.nodes) == 107_018
 
 
+@cache
+def philly() -> Workload:
+    return table.read(public("philly.csv.gz"))
+
+
 def test_philly_is_read_whole() -> None:
-    log = table.read(public("philly.csv.gz")).jobs
+    log = philly().jobs
     assert len(log) == 82_247
     assert max(job.gpus for job in log) == 128
     assert sum(1 for job in log if job.gpus > 8) == 289
     assert round(sum(job.gpus * job.run_s for job in log) / 3600) == 978_078
     assert log == tuple(sorted(log, key=lambda job: job.submit_s))
+
+
+@pytest.mark.parametrize(("account", "nodes"), [("2869ce", 6), ("ed69ec", 4)])
+@pytest.mark.parametrize("name", ["fifo", "sjf"])
+def test_an_account_of_philly_is_what_the_reference_does(name: str, account: str, nodes: int) -> None:
+    """On so many nodes of its own; in the one there are gangs of up to four whole nodes."""
+    begin, end = (datetime(2017, month, 1, tzinfo=timezone.utc).timestamp() for month in (10, 12))
+    trace = philly()
+    jobs = tuple(job for job in trace.jobs if job.account == account and begin <= job.submit_s < end)
+    gpus = (GpuGroup(philly_reference.GPUS),)
+    cluster = cluster_file.of_nodes(
+        [NodeSpec(NodeName(f"n{i}"), 64, 0, gpus, gpus_declared=True) for i in range(nodes)]
+    )
+    workload = replace(trace, jobs=jobs)
+    outcomes = replay(workload, policy.named(name).on(cluster), exact=name == "sjf").outcomes
+    rows = [(job.submit_s, job.run_s, job.gpus) for job in jobs]
+    expected = philly_reference.starts(rows, nodes, shortest_first=name == "sjf")
+    assert [outcome.runs[0].start_s for outcome in outcomes] == expected

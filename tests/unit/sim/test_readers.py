@@ -5,10 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from minislurm.domain.errors import ConfigurationError
 from minislurm.sim import cluster_file, openb, swf, table, trace_file
 from minislurm.sim.trace import TraceError, TraceJob, Workload
+from tests.unit.sim.traces import public
 
 GOOD = "1 10 -1 50 4 -1 -1 8 100 -1 1 3 7 -1 -1 -1 -1 -1"
 
@@ -188,3 +190,14 @@ def test_racks_of_so_many_nodes() -> None:
     nodes = cluster_file.flat("8").nodes * 5
     racked = cluster_file.in_racks(cluster_file.of_nodes(list(nodes)), 2)
     assert [len(domain.nodes) for domain in racked.topology] == [2, 2, 1]
+
+
+def test_settings_of_any_kind_of_cluster_can_be_overridden() -> None:
+    changed = cluster_file.read("flat:8", ("scheduler.backfill=off", "nodes.pool.weight=3"))
+    assert (changed.scheduler.backfill, changed.nodes[0].weight, changed.nodes[0].cpus) == ("off", 3, 8)
+    nodes = f"openb:{public('openb_node_list_gpu_node.csv')}"
+    assert replace(cluster_file.read(nodes, ("scheduler.backfill=off",)), path="") == replace(
+        cluster_file.read(nodes), scheduler=changed.scheduler
+    )
+    with pytest.raises(ConfigurationError, match=r"--set scheduler\.luck=1: unknown key"):
+        cluster_file.read("flat:8", ("scheduler.luck=1",))

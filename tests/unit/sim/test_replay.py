@@ -6,9 +6,9 @@ from msgspec.structs import replace
 from minislurm.cluster.apply import apply
 from minislurm.cluster.check import check
 from minislurm.cluster.state import ClusterState
-from minislurm.controller.journal_format import decode, encode
 from minislurm.domain.configuration import Configuration
 from minislurm.domain.states import JobState
+from minislurm.journal.encoding import decode, encode
 from minislurm.sim import cluster_file, policy
 from minislurm.sim.checkpoints import Checkpoints
 from minislurm.sim.failures import Failures

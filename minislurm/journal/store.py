@@ -1,7 +1,7 @@
 """The database behind the state: events, the snapshot they fold into, scripts and environments.
 
 SQLite in WAL mode with synchronous=FULL: when `write` returns, what it wrote survives a kill -9 and a power
-cut. One connection writes (the journal's thread), another may read. The snapshot is not one image but
+cut. One connection writes (the journal's thread), others may read. The snapshot is not one image but
 the records themselves, of which only those that have changed are rewritten; `snapshot_seq` says up to
 which event they are true.
 """
@@ -12,6 +12,7 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
+from urllib.parse import quote
 
 from msgspec import Struct, field
 
@@ -48,7 +49,44 @@ class Batch(Struct):
     snapshot: Snapshot | None = None
 
 
-class Store:
+class _Readable:
+    """What any connection can tell."""
+
+    path: str
+    _reader: sqlite3.Connection
+
+    def _meta(self, key: str) -> int:
+        row = self._reader.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return int(row[0]) if row else 0
+
+    @property
+    def snapshot_seq(self) -> int:
+        return self._meta("snapshot_seq")
+
+    @property
+    def last_seq(self) -> int:
+        row = self._reader.execute("SELECT max(seq) FROM events").fetchone()
+        return max(int(row[0] or 0), self.snapshot_seq)
+
+    def records(self, kind: str) -> Iterator[tuple[str, bytes]]:
+        with _errors(self.path):
+            yield from self._reader.execute("SELECT id, payload FROM records WHERE kind = ?", (kind,))
+
+    def events(self, after: int) -> Iterator[tuple[int, bytes]]:
+        """Events with a number above `after`, in order; raises StoreError at a gap."""
+        expected = None
+        with _errors(self.path):
+            rows = self._reader.execute(
+                "SELECT seq, payload FROM events WHERE seq > ? ORDER BY seq", (after,)
+            )
+            for seq, payload in rows:
+                if expected is not None and seq != expected:
+                    raise StoreError(f"{self.path}: event {expected} is missing")
+                expected = seq + 1
+                yield seq, payload
+
+
+class Store(_Readable):
     def __init__(self, path: str, *, keep_events: int = 20_000) -> None:
         """Opens or makes the database. Raises StoreError if it cannot, or if it is of another format."""
         self.path = path
@@ -117,36 +155,6 @@ class Store:
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('snapshot_seq', ?)", (snapshot.seq,))
         connection.execute("DELETE FROM events WHERE seq <= ?", (snapshot.seq - self._keep_events,))
 
-    def _meta(self, key: str) -> int:
-        row = self._reader.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return int(row[0]) if row else 0
-
-    @property
-    def snapshot_seq(self) -> int:
-        return self._meta("snapshot_seq")
-
-    @property
-    def last_seq(self) -> int:
-        row = self._reader.execute("SELECT max(seq) FROM events").fetchone()
-        return max(int(row[0] or 0), self.snapshot_seq)
-
-    def records(self, kind: str) -> Iterator[tuple[str, bytes]]:
-        with _errors(self.path):
-            yield from self._reader.execute("SELECT id, payload FROM records WHERE kind = ?", (kind,))
-
-    def events(self, after: int) -> Iterator[tuple[int, bytes]]:
-        """Events with a number above `after`, in order; raises StoreError at a gap."""
-        expected = None
-        with _errors(self.path):
-            rows = self._reader.execute(
-                "SELECT seq, payload FROM events WHERE seq > ? ORDER BY seq", (after,)
-            )
-            for seq, payload in rows:
-                if expected is not None and seq != expected:
-                    raise StoreError(f"{self.path}: event {expected} is missing")
-                expected = seq + 1
-                yield seq, payload
-
     def blob(self, name: str) -> bytes:
         """A script or environment by its hash. Raises StoreError if it is not there."""
         with _errors(self.path):
@@ -158,6 +166,36 @@ class Store:
     def blob_names(self) -> Iterable[str]:
         with _errors(self.path):
             return [row[0] for row in self._reader.execute("SELECT hash FROM blobs")]
+
+
+class StoreView(_Readable):
+    """The database as of one moment, for a reader beside whoever writes it. Use as a context manager."""
+
+    def __init__(self, path: str) -> None:
+        """Changes nothing in it. Raises StoreError if it is no journal, or of another format."""
+        self.path = path
+        # Where nobody has it open and the folder is not ours, SQLite could not make its lock file.
+        lock = "" if os.path.exists(f"{path}-wal") else "&immutable=1"
+        with _errors(path):
+            self._reader = sqlite3.connect(
+                f"file:{quote(path)}?mode=ro{lock}", uri=True, check_same_thread=False, isolation_level=None
+            )
+            self._reader.execute("BEGIN")
+            found = self._meta("format")
+        if found != FORMAT:
+            self._reader.close()
+            raise StoreError(f"{path}: written by another version (format {found}, this one reads {FORMAT})")
+
+    def __enter__(self) -> StoreView:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.close()
+
+    def all_records(self) -> Iterator[tuple[str, str, bytes]]:
+        """Kind, id and payload of each."""
+        with _errors(self.path):
+            yield from self._reader.execute("SELECT kind, id, payload FROM records")
 
 
 @contextlib.contextmanager

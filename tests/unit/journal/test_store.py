@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from minislurm.controller.records import load
-from minislurm.controller.store import Batch, Snapshot, Store, StoreError
+from minislurm.journal.records import load
+from minislurm.journal.store import Batch, Snapshot, Store, StoreError
 from tests.unit.controller.histories import a_history, write
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from minislurm.cluster.check import check
 from minislurm.cluster.state import ClusterState
-from minislurm.controller.records import load
-from minislurm.controller.store import Store
+from minislurm.journal.records import load
+from minislurm.journal.store import Store
 from tests.unit.controller.histories import a_history, write
 
 COMPARED = (
@@ -69,7 +69,7 @@ def test_loaded_is_live(seed: int, tmp_path: Path) -> None:
 def test_the_histories_are_rich_enough() -> None:
     """What never happens in them is not tested above."""
     from minislurm.cluster.events import Event
-    from minislurm.controller.journal_format import decode
+    from minislurm.journal.encoding import decode
 
     kinds = {type(decode(p)).__name__ for seed in range(12) for p in a_history(seed).journal}
     everything = {cls.__name__ for cls in Event.__args__}  # type: ignore[attr-defined]

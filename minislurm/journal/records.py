@@ -1,17 +1,19 @@
-"""The state to stored records and back. Specifications shared by many jobs are decoded once."""
+"""The state to stored records and back: of a store, or of what a controller sent of its own.
+
+Specifications shared by many jobs are decoded once.
+"""
 
 from __future__ import annotations
 
 import gc
-from typing import TypeVar
+from collections.abc import Iterator
+from typing import Protocol, TypeVar
 
 from minislurm.cluster.accounts import UsageRecord
 from minislurm.cluster.apply import apply
 from minislurm.cluster.budgets import SpendingRecord
 from minislurm.cluster.history import HistoryRecord
 from minislurm.cluster.state import ArraySummary, ClusterState, RequestRecord
-from minislurm.controller.journal_format import decode
-from minislurm.controller.store import Snapshot, Store, StoreError
 from minislurm.domain import configuration_file
 from minislurm.domain.accounts import AccountChanges, AccountTree
 from minislurm.domain.ids import JobId
@@ -20,11 +22,24 @@ from minislurm.domain.node import Node
 from minislurm.domain.reservation import Reservation
 from minislurm.domain.resources import ResourceRequest
 from minislurm.domain.states import PartitionState
+from minislurm.journal.encoding import decode
+from minislurm.journal.store import Snapshot, StoreError
 from minislurm.rpc import codec
 from minislurm.rpc.gen import common_pb2, journal_pb2
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+class Stored(Protocol):
+    """Records that are true as of event `snapshot_seq`, and the events since. `path`: for messages."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def snapshot_seq(self) -> int: ...
+    def records(self, kind: str) -> Iterator[tuple[str, bytes]]: ...
+    def events(self, after: int) -> Iterator[tuple[int, bytes]]: ...
 
 
 def changed_records(state: ClusterState, seq: int, unused_blobs: list[str]) -> Snapshot:
@@ -64,7 +79,7 @@ def _take(kind: str, keys: set[K], table: dict[K, V]) -> list[tuple[str, str, by
     return records
 
 
-def load(store: Store) -> tuple[ClusterState, int]:
+def load(store: Stored) -> tuple[ClusterState, int]:
     """The state as of the last event in the store, and that event's number."""
     # Nothing of what is made here is garbage; looking for some doubles the time of a start.
     was_enabled = gc.isenabled()
@@ -76,7 +91,7 @@ def load(store: Store) -> tuple[ClusterState, int]:
             gc.enable()
 
 
-def _load(store: Store) -> tuple[ClusterState, int]:
+def _load(store: Stored) -> tuple[ClusterState, int]:
     state = load_snapshot(store)
     seq = store.snapshot_seq
     for number, payload in store.events(seq):
@@ -91,7 +106,7 @@ def _load(store: Store) -> tuple[ClusterState, int]:
     return state, seq
 
 
-def load_snapshot(store: Store) -> ClusterState:
+def load_snapshot(store: Stored) -> ClusterState:
     state = ClusterState()
     header = journal_pb2.StateHeader()
     for _, payload in store.records("header"):

@@ -143,6 +143,17 @@ def test_switches_can_be_asked_for_again() -> None:
     assert cluster.job(job_id).state.value == "RUNNING"
 
 
+def test_who_has_waited_for_switches_long_enough_may_wait_again() -> None:
+    cluster = a_cluster()
+    cluster.submit(request=a_request(4, exclusive=True))
+    cluster.run(1)
+    job_id = cluster.submit(request=a_request(2, switches=1, switches_wait_s=10.0))
+    cluster.run(20)
+    assert cluster.job(job_id).request.switches == 0
+    assert update(cluster, job_id, switches=1) is None
+    assert cluster.job(job_id).request.switches == 1
+
+
 # What else
 
 

@@ -173,6 +173,19 @@ def test_all_jobs_of_a_partition_count_against_its_qos() -> None:
     assert update(cluster, outside, partition="special") is RefusalCode.ACCOUNTING_POLICY
 
 
+def test_who_is_at_a_limit_of_submitted_jobs_may_still_change_them() -> None:
+    limits = AssociationLimits(max_submit_jobs=1, group_submit_jobs=1)
+    cluster = a_cluster(Qos("high", max_submit_jobs_per_user=1))
+    lab = replace(cluster.state.accounts.tree.accounts["lab"], limits=limits)
+    assert change(cluster, lab) is None
+    job_id = cluster.submit(hold=True)
+    refused_submission(cluster)
+    assert update(cluster, job_id, qos="high", nodes_min=2) is None
+    assert update(cluster, job_id, time_limit_s=60.0, tasks=3) is None
+    other = cluster.submit(hold=True, account="other")
+    assert update(cluster, other, account="lab") is RefusalCode.ACCOUNTING_POLICY
+
+
 def test_what_runs_is_counted_anew_when_a_partition_gets_another_qos() -> None:
     cluster = a_cluster(Qos("part", group_jobs=1))
     running = cluster.submit(partition="special")

@@ -25,6 +25,7 @@ from minislurm.scheduling.place import choose
 from minislurm.scheduling.ranks import Ranks
 from minislurm.scheduling.room import Room
 from minislurm.scheduling.rooms import Rooms
+from minislurm.scheduling.single import fits
 from minislurm.scheduling.strategies import Strategies
 from minislurm.scheduling.workspace import Candidate, Head, Verdicts, Workspace
 
@@ -172,6 +173,8 @@ class _Cycle:
         #: What the last pass left, as far as it is still true.
         self._last: Verdicts | None = None
         self._heads_are_the_same = True
+        #: Whether nothing but room decides where jobs may be. Known when all classes have been seen.
+        self._is_plain = False
         keeps = settings.backfill == "easy" and not explain and self._openings.are_trivial
         if keeps and workspace.is_still and workspace.verdicts is not None:
             self._last = workspace.verdicts if workspace.verdicts.settings is settings else None
@@ -187,6 +190,7 @@ class _Cycle:
 
     def tell_users_apart(self, turns: list[Turn]) -> None:
         """Once all classes have been seen: what is true of one user's jobs may not be of another's."""
+        self._is_plain = self._openings.are_trivial
         if self._openings.users_matter:
             for turn in turns:
                 turn.key = (turn.candidate.number, turn.jobs.user_id)
@@ -211,8 +215,16 @@ class _Cycle:
             return None
         if self._is_short(turn) or not self._openings.has_licenses(turn.jobs):
             return None
+        if self._is_plain and turn.candidate.single is not None:
+            return self._find_in_single(turn, turn.candidate.single)
         shares = choose(self._room_beside_reservations(turn))
         return self._table.settle(shares) if shares and turn.jobs.request.gpu_share_milli else shares
+
+    def _find_in_single(self, turn: Turn, share: Share) -> list[Share] | None:
+        self._in_turn = turn
+        if not fits(share, self._table.free):
+            return None
+        return [share] if all(fits(share, then) for then in self._backfill.reached_by(turn.end)) else None
 
     def limit(self, turn: Turn, shares: list[Share] | None = None) -> Wait | None:
         """What an account, a user or a QOS may not have more of (there, with `shares`)."""
@@ -299,6 +311,7 @@ class _Cycle:
                 self._room_in(turn.candidate, counts, self._openings.allowed(jobs, time))
             ),
             self._openings.edges(), lambda times: self._openings.segments(jobs, times),
+            turn.candidate.single if self._is_plain else None,
         )  # fmt: skip
         if reservation is None:
             self._tell(turn, Head(turn.job.job_id, wait))
@@ -357,6 +370,9 @@ class _Cycle:
         jobs, free = turn.jobs, self._table.free
         if not self._explains and self._is_short_now(turn):
             return _RESOURCES
+        single = turn.candidate.single
+        if single is not None and self._is_plain and not self._explains:
+            return _PRIORITY if fits(single, free) else _RESOURCES
         open_now = self._openings.allowed(jobs, self._now)
         now = self._room_in(turn.candidate, [free], open_now)
         wait = _PRIORITY

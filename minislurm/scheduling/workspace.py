@@ -21,7 +21,8 @@ from minislurm.scheduling.capacity import Capacity, Demand, Sums, demand_of
 from minislurm.scheduling.filters import Filters, RequestKey, key_of
 from minislurm.scheduling.model import NodeAvailability, RequestClass, RunningJob, Snapshot, Wait
 from minislurm.scheduling.needs import Bounds
-from minislurm.scheduling.nodes import NodeTable
+from minislurm.scheduling.nodes import NodeTable, Share
+from minislurm.scheduling.single import share_of_single
 from minislurm.scheduling.timeline import Timeline
 
 #: Classes that have left the queue are dropped when there are so many times as many as are left.
@@ -43,6 +44,8 @@ class Candidate(Struct):
     head: str = ""
     #: Why it can never start as things are; None: it can.
     misfit: Reason | None = None
+    #: What a job takes, where that is all that has to be known of it (`single.py`).
+    single: Share | None = None
 
 
 class Verdicts(Struct):
@@ -68,8 +71,8 @@ class Workspace:
     """Belongs to one pass at a time."""
 
     __slots__ = (
-        "_candidates", "_nodes", "_numbers", "_running", "_topology", "_totals", "cpus", "filters",
-        "is_still", "table", "timeline", "verdicts",
+        "_candidates", "_nodes", "_numbers", "_running", "_singles", "_topology", "_totals", "cpus",
+        "filters", "is_still", "table", "timeline", "verdicts",
     )  # fmt: skip
 
     table: NodeTable
@@ -90,6 +93,8 @@ class Workspace:
         self._nodes: Sequence[NodeAvailability] = ()
         self._candidates: dict[Hashable, Candidate] = {}
         self._numbers: dict[RequestKey, int] = {}
+        #: By `Candidate.number`.
+        self._singles: dict[int, Share | None] = {}
         self._totals: dict[str, Sums] = {}
 
     def load(self, snapshot: Snapshot) -> Generator[None, None, None]:
@@ -111,11 +116,14 @@ class Workspace:
             self._topology = snapshot.topology
             self._totals = {}
             self.cpus = int(self.table.inventory.total.cpus.sum())
-            self._candidates, self._numbers, self.verdicts = {}, {}, None
+            self._forget_classes()
         self._nodes = snapshot.nodes
         self.timeline.begin(snapshot.now)
         if len(self._candidates) > _SPARE * len(snapshot.classes) + 1000:
-            self._candidates, self._numbers, self.verdicts = {}, {}, None
+            self._forget_classes()
+
+    def _forget_classes(self) -> None:
+        self._candidates, self._numbers, self._singles, self.verdicts = {}, {}, {}, None
 
     def candidate(self, jobs: RequestClass) -> Candidate:
         name = id(jobs) if jobs.key is None else jobs.key
@@ -125,11 +133,17 @@ class Workspace:
             bounds = self.filters.bounds(jobs)
             number = self._numbers.setdefault(key, len(self._numbers))
             demand = demand_of(jobs.request, bounds)
-            found = Candidate(
-                jobs, number, bounds, demand, head=_head_of(jobs), misfit=self.filters.misfit(jobs)
-            )
+            misfit = self.filters.misfit(jobs)
+            single = None if misfit is not None else self._single(jobs, number, bounds)
+            found = Candidate(jobs, number, bounds, demand, head=_head_of(jobs), misfit=misfit, single=single)
             self._candidates[name] = found
         return found
+
+    def _single(self, jobs: RequestClass, number: int, bounds: Bounds) -> Share | None:
+        if number not in self._singles:
+            allowed = self.filters.allowed(jobs)
+            self._singles[number] = share_of_single(self.table.inventory, jobs.request, bounds, allowed)
+        return self._singles[number]
 
     def total_of(self, partition: Partition) -> Sums:
         """What its usable nodes have, free or not."""

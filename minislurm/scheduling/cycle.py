@@ -17,7 +17,7 @@ from minislurm.scheduling.backfill import Backfill, Reservation, end_of
 from minislurm.scheduling.capacity import Capacity
 from minislurm.scheduling.conservative import ConservativeBackfill
 from minislurm.scheduling.draft import Draft
-from minislurm.scheduling.model import TASK_LIMIT, Plan, PriorityLine, Snapshot, Wait
+from minislurm.scheduling.model import TASK_LIMIT, Plan, RequestClass, Snapshot, Wait
 from minislurm.scheduling.nodes import Counts, Mask, Share
 from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.order import Queue, Ranking, Turn
@@ -63,11 +63,10 @@ def steps(
 
     turns: list[Turn] = []
     for jobs in snapshot.classes:
-        if not jobs.jobs:
+        turn = cycle.turn(jobs, ranking)
+        if turn is None:
             continue
-        candidate = workspace.candidate(jobs)
-        turn = cycle.turn(candidate, ranking.line(candidate))
-        misfit = cycle.misfit(candidate)
+        misfit = cycle.misfit(turn.candidate)
         if misfit is None:
             turns.append(turn)
         else:
@@ -152,6 +151,8 @@ class _Cycle:
         self._accounts = accounts
         self._queue = queue
         self._explains = explain
+        self._workspace = workspace
+        self._turns = workspace.turns
         self._table = workspace.table
         self._filters = workspace.filters
         self._strategies = Strategies(snapshot, workspace.table)
@@ -183,22 +184,35 @@ class _Cycle:
         self._in_turn: Turn | None = None
         self._rooms = Rooms(workspace.table.changes, len(workspace.table.inventory))
 
-    def turn(self, candidate: Candidate, priority: PriorityLine) -> Turn:
-        self._heads.add(candidate.head)
-        limit_s = candidate.jobs.time_limit_s
-        return Turn(candidate, priority, self._now + limit_s if limit_s else inf)
+    def turn(self, jobs: RequestClass, ranking: Ranking) -> Turn | None:
+        """The same as in the last pass where nothing has come of that. None: the class is empty."""
+        end = self._now + jobs.time_limit_s if jobs.time_limit_s else inf
+        turn = self._turns.get(jobs.key)
+        if turn is not None and turn.jobs is jobs and turn.is_fresh:
+            turn.begin(ranking.line(turn.candidate), end)
+        elif not jobs.jobs:
+            return None
+        else:
+            candidate = self._workspace.candidate(jobs)
+            turn = Turn(candidate, ranking.line(candidate), end)
+            if jobs.key is not None:
+                self._turns[jobs.key] = turn
+        self._heads.add(turn.candidate.head)
+        return turn
 
     def tell_users_apart(self, turns: list[Turn]) -> None:
         """Once all classes have been seen: what is true of one user's jobs may not be of another's."""
         self._is_plain = self._openings.are_trivial
-        if self._openings.users_matter:
+        users_matter = self._openings.users_matter
+        if users_matter or self._workspace.users_matter:
             for turn in turns:
-                turn.key = (turn.candidate.number, turn.jobs.user_id)
+                turn.key = (turn.candidate.number, turn.jobs.user_id if users_matter else 0)
+        self._workspace.users_matter = users_matter
 
     def misfit(self, candidate: Candidate) -> Wait | None:
         """Why it cannot start whoever ends; such jobs hold nobody up."""
         jobs = candidate.jobs
-        closed = self._openings.misfit(jobs)
+        closed = self._openings.misfit(jobs) if candidate.is_choosy else None
         reason = candidate.misfit or closed
         if reason is None:
             return None

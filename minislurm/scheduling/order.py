@@ -53,9 +53,13 @@ class Ranking:
         self._signature: tuple[SchedulerSection, int] | None = None
 
     def line(self, candidate: Candidate) -> PriorityLine:
+        if candidate.line is not None and candidate.ranking is self._settings:
+            return candidate.line
         jobs = candidate.jobs
         if order_of(jobs, self._settings.order) in _WITHOUT_FACTORS:
-            return PriorityLine(_NO_AGE, jobs.site_factor - jobs.nice, jobs.fixed_priority)
+            candidate.ranking = self._settings
+            candidate.line = PriorityLine(_NO_AGE, jobs.site_factor - jobs.nice, jobs.fixed_priority)
+            return candidate.line
         signature = self._signature or self._sign()
         if candidate.ranking is not signature:
             if candidate.ranking != signature:
@@ -120,12 +124,13 @@ class Turn:
     """A class's place in the queue: which of its jobs is next, and how much of that one has started.
 
     `end`: when a job of the class that starts now ends at the latest. `key`: what is true of one blocked turn
-    is true of all with the same key that take as long or longer.
+    is true of all with the same key that take as long or longer. `entry`: its entry in the queue, if that
+    stays true as time goes on.
     """
 
     __slots__ = (
-        "candidate", "end", "first_blocked", "job", "jobs", "key", "position", "priority", "startable",
-        "started", "waits",
+        "candidate", "end", "entry", "first_blocked", "is_fresh", "job", "jobs", "key", "position",
+        "priority", "startable", "started", "waits",
     )  # fmt: skip
 
     def __init__(self, candidate: Candidate, priority: PriorityLine, end: float) -> None:
@@ -133,6 +138,9 @@ class Turn:
         self.jobs = candidate.jobs
         self.priority = priority
         self.end = end
+        self.entry: Entry | None = None
+        #: Nothing has come of it so far: the next pass may have it as it is.
+        self.is_fresh = True
         self.key = (candidate.number, 0)
         self.position = 0
         #: Where the first job stands that cannot start; -1: all could so far. Those behind ask for the same.
@@ -160,18 +168,28 @@ class Turn:
     def is_complete(self) -> bool:
         return self.started >= (len(self.job.tasks) or 1)
 
+    def begin(self, priority: PriorityLine, end: float) -> None:
+        """A fresh one comes into another pass."""
+        if self.priority is not priority:
+            self.priority = priority
+            self.entry = None
+        self.end = end
+
     def start(self) -> None:
+        self.is_fresh = False
         self.started += 1
         self.startable -= 1
 
     def note(self, wait: Wait) -> None:
         """Why the next job waits; those behind it may have another reason."""
+        self.is_fresh = False
         if self.first_blocked < 0:
             self.first_blocked = self.position
         self.waits.append(wait)
 
     def advance(self) -> bool:
         """To the next job; False if there is none."""
+        self.is_fresh = False
         self.position += 1
         if self.position == len(self.jobs.jobs):
             return False
@@ -261,6 +279,16 @@ class Queue:
         yield from self.load(list(self.rest()))
 
     def _entry(self, turn: Turn) -> Entry:
+        if self._shortest_first or not turn.is_fresh:
+            return self._make_entry(turn)
+        entry = turn.entry
+        if entry is None:
+            entry = self._make_entry(turn)
+            if self._ranks.is_lasting(turn):
+                turn.entry = entry
+        return entry
+
+    def _make_entry(self, turn: Turn) -> Entry:
         jobs, job = turn.jobs, turn.job
         partition = jobs.partition
         priority: float

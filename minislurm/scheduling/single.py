@@ -7,8 +7,6 @@ be made of little else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from minislurm.domain.resources import ResourceRequest
 from minislurm.scheduling.domains import Indexes
 from minislurm.scheduling.needs import Bounds

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Generator, Hashable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -19,11 +20,14 @@ from minislurm.domain.topology import Topology
 from minislurm.scheduling.backfill import Reservation
 from minislurm.scheduling.capacity import Capacity, Demand, Sums, demand_of
 from minislurm.scheduling.filters import Filters, RequestKey, key_of
-from minislurm.scheduling.model import NodeAvailability, RequestClass, RunningJob, Snapshot, Wait
+from minislurm.scheduling.model import NodeAvailability, PriorityLine, RequestClass, RunningJob, Snapshot, Wait
 from minislurm.scheduling.needs import Bounds
 from minislurm.scheduling.nodes import NodeTable, Share
 from minislurm.scheduling.single import share_of_single
 from minislurm.scheduling.timeline import Timeline
+
+if TYPE_CHECKING:
+    from minislurm.scheduling.order import Turn
 
 #: Classes that have left the queue are dropped when there are so many times as many as are left.
 _SPARE = 2
@@ -40,10 +44,14 @@ class Candidate(Struct):
     #: Its priority but for age, under the ranking that it was worked out for.
     base: float = 0.0
     ranking: Hashable = None
+    #: The priority as a whole, where age does not count.
+    line: PriorityLine | None = None
     #: One job of each such name is a head.
     head: str = ""
     #: Why it can never start as things are; None: it can.
     misfit: Reason | None = None
+    #: Reservations or other users' jobs may have a say in where its jobs may be.
+    is_choosy: bool = False
     #: What a job takes, where that is all that has to be known of it (`single.py`).
     single: Share | None = None
 
@@ -72,7 +80,8 @@ class Workspace:
 
     __slots__ = (
         "_candidates", "_nodes", "_numbers", "_running", "_singles", "_topology", "_totals", "cpus",
-        "filters", "is_still", "table", "timeline", "verdicts",
+        "filters", "is_still", "table", "timeline", "turns",
+        "users_matter", "verdicts",
     )  # fmt: skip
 
     table: NodeTable
@@ -84,10 +93,16 @@ class Workspace:
     is_still: bool
     #: Of the last pass; None: it left none.
     verdicts: Verdicts | None
+    #: The keys of turns tell users apart.
+    users_matter: bool
+    #: By `RequestClass.key`.
+    turns: dict[Hashable, Turn]
 
     def __init__(self) -> None:
         self.is_still = False
         self.verdicts = None
+        self.users_matter = False
+        self.turns = {}
         self._running: Sequence[RunningJob] = ()
         self._topology: Topology | None = None
         self._nodes: Sequence[NodeAvailability] = ()
@@ -123,7 +138,8 @@ class Workspace:
             self._forget_classes()
 
     def _forget_classes(self) -> None:
-        self._candidates, self._numbers, self._singles, self.verdicts = {}, {}, {}, None
+        self._candidates, self._numbers, self._singles = {}, {}, {}
+        self.verdicts, self.turns = None, {}
 
     def candidate(self, jobs: RequestClass) -> Candidate:
         name = id(jobs) if jobs.key is None else jobs.key
@@ -135,7 +151,11 @@ class Workspace:
             demand = demand_of(jobs.request, bounds)
             misfit = self.filters.misfit(jobs)
             single = None if misfit is not None else self._single(jobs, number, bounds)
-            found = Candidate(jobs, number, bounds, demand, head=_head_of(jobs), misfit=misfit, single=single)
+            is_choosy = bool(jobs.request.reservation) or jobs.request.exclusive_user is not None
+            found = Candidate(
+                jobs, number, bounds, demand, head=_head_of(jobs), misfit=misfit, is_choosy=is_choosy,
+                single=single,
+            )  # fmt: skip
             self._candidates[name] = found
         return found
 

@@ -54,6 +54,10 @@ def decide(state: ClusterState, message: Message, now: float) -> list[Event] | R
             return runs.decide_report(state, message, now)
         case PlacementProposed():
             return runs.decide_placement(state, message, now)
+        case TimeLimitReached():
+            return runs.decide_time_limit(state, message, now)
+        case PrepareTimeout():
+            return runs.decide_prepare_timeout(state, message, now)
         case CreateStep():
             return runs.decide_step(state, message, now)
         case StepEnded():
@@ -88,10 +92,6 @@ def decide(state: ClusterState, message: Message, now: float) -> list[Event] | R
             return node_messages.decide_answer(state, message, now)
         case PrepareFailed():
             return runs.decide_prepare_failure(state, message, now)
-        case PrepareTimeout():
-            return runs.decide_prepare_timeout(state, message, now)
-        case TimeLimitReached():
-            return runs.decide_time_limit(state, message, now)
         case SignalDue():
             return runs.decide_signal_due(state, message, now)
         case EligibilityDue():

@@ -32,6 +32,9 @@ from minislurm.scheduling.workspace import Candidate, Head, Verdicts, Workspace
 #: Misfits for which it helps to see what each node lacks.
 _NODE_REASONS = frozenset({Reason.PARTITION_CONFIG, Reason.BAD_CONSTRAINTS, Reason.NODES_UNAVAILABLE})
 
+#: Turns that cost next to nothing, between two yields.
+_GLANCES = 50
+
 _RESOURCES, _PRIORITY = Wait(Reason.RESOURCES), Wait(Reason.PRIORITY)
 
 
@@ -71,15 +74,20 @@ def steps(
             turns.append(turn)
         else:
             draft.wait(turn, misfit)
-        yield
+        if len(turns) % _GLANCES == 0:
+            yield
     cycle.tell_users_apart(turns)
     yield from queue.load(turns)
     turns.clear()  # so that they are let go of one by one, not all at the end
 
+    glances = 0
     while not cycle.is_over and (turn_now := queue.pop()) is not None:
         turn = turn_now
         if (behind := cycle.why_behind_heads(turn)) is not None:
             draft.wait(turn, behind)
+            glances += 1
+            if glances % _GLANCES:
+                continue
         elif (limit := (yield from _start(turn, cycle, queue, draft))) is not None:
             # Its account's, user's or QOS' limit, not the nodes: it holds nobody else up.
             draft.wait(turn, limit)
@@ -227,10 +235,10 @@ class _Cycle:
             self._known_wait(turn) is not None or self._is_closed(turn) or self._is_beyond_depth(turn)
         ):
             return None
-        if self._is_short(turn) or not self._openings.has_licenses(turn.jobs):
-            return None
         if self._is_plain and turn.candidate.single is not None:
             return self._find_in_single(turn, turn.candidate.single)
+        if self._is_short(turn) or not self._openings.has_licenses(turn.jobs):
+            return None
         shares = choose(self._room_beside_reservations(turn))
         return self._table.settle(shares) if shares and turn.jobs.request.gpu_share_milli else shares
 

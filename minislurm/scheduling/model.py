@@ -188,8 +188,8 @@ class AgeRule(NamedTuple):
     max_age_s: float
 
 
-class PriorityLine(NamedTuple):
-    """A class' priority as a function of age. A tuple, because one is made for every class in every pass."""
+class PriorityLine(Struct, frozen=True):
+    """A class' priority as a function of age."""
 
     age: AgeRule
     base: float
@@ -201,19 +201,18 @@ class PriorityLine(NamedTuple):
 
     def unbounded_at(self, eligible_time: float) -> int:
         """Before it is raised to at least 1, so that nice keeps its order below that."""
-        age, base, fixed = self
-        if fixed is not None:
-            return fixed
+        age, base = self.age, self.base
+        if self.fixed is not None:
+            return self.fixed
         waited_s = age.now - eligible_time
         if waited_s <= 0 or not age.rate:
             return 1 + int(base)
         return 1 + int(base + (waited_s if waited_s < age.max_age_s else age.max_age_s) * age.rate)
 
 
-class Standing(NamedTuple):
+class Standing(Struct, frozen=True):
     """Why the jobs of a class wait, from the one at `first` on: the last of `why` is true of all behind it as
-    well, so that ten thousand equal jobs have two between them. A tuple, because one is made for every class
-    in every pass."""
+    well, so that ten thousand equal jobs have two between them."""
 
     jobs: RequestClass
     priority: PriorityLine

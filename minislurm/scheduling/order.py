@@ -43,11 +43,10 @@ class Ranking:
         settings = snapshot.settings
         self._settings = settings
         self._accounts = accounts
-        max_age_s = max(settings.priority_max_age_s, 1e-9)
-        self._age = AgeRule(snapshot.now, settings.priority_weight_age / max_age_s, max_age_s)
         self._nodes = max(1, nodes)
         self._cpus = max(1, cpus)
         self._snapshot = snapshot
+        self._age = _NO_AGE
         #: What `Candidate.base` depends on besides the class and the cluster: the settings, and the greatest
         #: `priority_job_factor`. Worked out when somebody's priority depends on it.
         self._signature: tuple[SchedulerSection, int] | None = None
@@ -73,6 +72,9 @@ class Ranking:
         if not highest:
             highest = max((c.partition.priority_job_factor for c in self._snapshot.classes), default=1)
         self._signature = (self._settings, max(1, highest))
+        max_age_s = max(self._settings.priority_max_age_s, 1e-9)
+        rate = self._settings.priority_weight_age / max_age_s
+        self._age = AgeRule(self._snapshot.now, rate, max_age_s)
         return self._signature
 
     def _without_age(self, jobs: RequestClass) -> float:
@@ -87,6 +89,7 @@ class Ranking:
 
     def components(self, jobs: RequestClass, eligible_time: float) -> Components:
         """The parts that `line` puts together, for one job of the class, as sprio shows them."""
+        self._sign()
         settings = self._settings
         fair_share, qos, association = self._accounts.factors(jobs)
         waited_s = min(max(self._age.now - eligible_time, 0.0), self._age.max_age_s)

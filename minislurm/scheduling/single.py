@@ -1,14 +1,13 @@
 """A cluster of one node: where a job goes is no question there, only whether it fits, and when.
 
-What `choose` and `Backfill.reserve` say of it, without arrays: an operation on one costs a microsecond however
-short it is, and a pass over a flat pool of processors (`flat:PROCS`, as published logs are replayed on) would
-be made of little else.
+What `choose` and `Backfill.reserve` say of it, without arrays: an operation on one costs a microsecond or two
+however short it is, and a pass over a flat pool of processors (`flat:PROCS`, as published logs are replayed
+on) would be made of little else.
 """
 
 from __future__ import annotations
 
 from minislurm.domain.resources import ResourceRequest
-from minislurm.scheduling.domains import Indexes
 from minislurm.scheduling.needs import Bounds
 from minislurm.scheduling.nodes import Counts, Inventory, Mask, Share
 from minislurm.scheduling.place import choose

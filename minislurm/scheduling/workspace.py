@@ -20,7 +20,14 @@ from minislurm.domain.topology import Topology
 from minislurm.scheduling.backfill import Reservation
 from minislurm.scheduling.capacity import Capacity, Demand, Sums, demand_of
 from minislurm.scheduling.filters import Filters, RequestKey, key_of
-from minislurm.scheduling.model import NodeAvailability, PriorityLine, RequestClass, RunningJob, Snapshot, Wait
+from minislurm.scheduling.model import (
+    NodeAvailability,
+    PriorityLine,
+    RequestClass,
+    RunningJob,
+    Snapshot,
+    Wait,
+)
 from minislurm.scheduling.needs import Bounds
 from minislurm.scheduling.nodes import NodeTable, Share
 from minislurm.scheduling.single import share_of_single
@@ -31,6 +38,17 @@ if TYPE_CHECKING:
 
 #: Classes that have left the queue are dropped when there are so many times as many as are left.
 _SPARE = 2
+
+
+class _Kind(Struct, frozen=True):
+    """What all classes share that ask for the same thing of the same partition; see `Candidate`."""
+
+    number: int
+    bounds: Bounds
+    demand: Demand
+    head: str
+    is_choosy: bool
+    single: Share | None
 
 
 class Candidate(Struct):
@@ -79,9 +97,8 @@ class Workspace:
     """Belongs to one pass at a time."""
 
     __slots__ = (
-        "_candidates", "_nodes", "_numbers", "_running", "_singles", "_topology", "_totals", "cpus",
-        "filters", "is_still", "table", "timeline", "turns",
-        "users_matter", "verdicts",
+        "_candidates", "_kinds", "_nodes", "_running", "_topology", "_totals", "cpus", "filters", "is_still",
+        "table", "timeline", "turns", "users_matter", "verdicts",
     )  # fmt: skip
 
     table: NodeTable
@@ -107,9 +124,7 @@ class Workspace:
         self._topology: Topology | None = None
         self._nodes: Sequence[NodeAvailability] = ()
         self._candidates: dict[Hashable, Candidate] = {}
-        self._numbers: dict[RequestKey, int] = {}
-        #: By `Candidate.number`.
-        self._singles: dict[int, Share | None] = {}
+        self._kinds: dict[RequestKey, _Kind] = {}
         self._totals: dict[str, Sums] = {}
 
     def load(self, snapshot: Snapshot) -> Generator[None, None, None]:
@@ -138,32 +153,32 @@ class Workspace:
             self._forget_classes()
 
     def _forget_classes(self) -> None:
-        self._candidates, self._numbers, self._singles = {}, {}, {}
+        self._candidates, self._kinds = {}, {}
         self.verdicts, self.turns = None, {}
 
     def candidate(self, jobs: RequestClass) -> Candidate:
         name = id(jobs) if jobs.key is None else jobs.key
         found = self._candidates.get(name)
         if found is None or found.jobs is not jobs:
-            key = key_of(jobs)
-            bounds = self.filters.bounds(jobs)
-            number = self._numbers.setdefault(key, len(self._numbers))
-            demand = demand_of(jobs.request, bounds)
-            misfit = self.filters.misfit(jobs)
-            single = None if misfit is not None else self._single(jobs, number, bounds)
-            is_choosy = bool(jobs.request.reservation) or jobs.request.exclusive_user is not None
+            kind = self._kind(jobs)
             found = Candidate(
-                jobs, number, bounds, demand, head=_head_of(jobs), misfit=misfit, is_choosy=is_choosy,
-                single=single,
+                jobs, kind.number, kind.bounds, kind.demand, head=kind.head, misfit=self.filters.misfit(jobs),
+                is_choosy=kind.is_choosy, single=kind.single,
             )  # fmt: skip
             self._candidates[name] = found
         return found
 
-    def _single(self, jobs: RequestClass, number: int, bounds: Bounds) -> Share | None:
-        if number not in self._singles:
-            allowed = self.filters.allowed(jobs)
-            self._singles[number] = share_of_single(self.table.inventory, jobs.request, bounds, allowed)
-        return self._singles[number]
+    def _kind(self, jobs: RequestClass) -> _Kind:
+        key = key_of(jobs)
+        found = self._kinds.get(key)
+        if found is None:
+            request, bounds = jobs.request, self.filters.bounds(jobs)
+            single = share_of_single(self.table.inventory, request, bounds, self.filters.allowed(jobs))
+            is_choosy = bool(request.reservation) or request.exclusive_user is not None
+            demand = demand_of(request, bounds)
+            found = _Kind(len(self._kinds), bounds, demand, _head_of(jobs), is_choosy, single)
+            self._kinds[key] = found
+        return found
 
     def total_of(self, partition: Partition) -> Sums:
         """What its usable nodes have, free or not."""

@@ -161,6 +161,8 @@ class AccountsState(Struct):
         r · (1 - 2^(-t/h)) · h / ln 2.
         """
         passed = max(0.0, now - record.time)
+        if not passed:
+            return record.tres_seconds
         half_life = self.settings.decay_half_life_s
         left, grown = 1.0, passed
         if half_life:

@@ -6,8 +6,8 @@ equal jobs are merged by the order of their next job; the first job that cannot 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable
-from math import inf, isfinite
+from collections.abc import Generator, Hashable, Sequence
+from math import isfinite
 
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import Reason
@@ -20,7 +20,7 @@ from minislurm.scheduling.draft import Draft
 from minislurm.scheduling.model import TASK_LIMIT, Plan, RequestClass, Snapshot, Wait
 from minislurm.scheduling.nodes import Counts, Mask, Share
 from minislurm.scheduling.openings import Openings
-from minislurm.scheduling.order import Queue, Ranking, Turn
+from minislurm.scheduling.order import Entry, Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
 from minislurm.scheduling.ranks import Ranks
 from minislurm.scheduling.room import Room
@@ -64,8 +64,9 @@ def steps(
     draft, queue = Draft(), Queue(accounts, Ranks(snapshot, accounts, workspace.total_of))
     cycle = _Cycle(snapshot, workspace, accounts, queue, explain=explain)
 
+    kept, others = cycle.kept(snapshot.classes)
     turns: list[Turn] = []
-    for jobs in snapshot.classes:
+    for jobs in others:
         turn = cycle.turn(jobs, ranking)
         if turn is None:
             continue
@@ -76,8 +77,9 @@ def steps(
             draft.wait(turn, misfit)
         if len(turns) % _GLANCES == 0:
             yield
-    cycle.tell_users_apart(turns)
-    yield from queue.load(turns)
+    cycle.tell_users_apart(turns, kept)
+    yield from queue.load(turns, kept)
+    workspace.lasting = (snapshot.settings, queue.lasting)
     turns.clear()  # so that they are let go of one by one, not all at the end
 
     glances = 0
@@ -157,6 +159,7 @@ class _Cycle:
         self._now = snapshot.now
         self._depth = settings.backfill_depth
         self._accounts = accounts
+        self._has_accounts = bool(accounts)
         self._queue = queue
         self._explains = explain
         self._workspace = workspace
@@ -192,28 +195,38 @@ class _Cycle:
         self._in_turn: Turn | None = None
         self._rooms = Rooms(workspace.table.changes, len(workspace.table.inventory))
 
+    def kept(self, classes: Sequence[RequestClass]) -> tuple[list[Entry], Sequence[RequestClass]]:
+        """What is still true of the last pass' queue, and the classes that are not in it."""
+        settings, lasting = self._workspace.lasting
+        if settings is not self._settings or not lasting:
+            return [], classes
+        present = set(map(id, classes))
+        kept = [entry for entry in lasting if (turn := entry[-1]).is_fresh and id(turn.jobs) in present]
+        self._heads.update([entry[-1].candidate.head for entry in kept])
+        known = {id(entry[-1].jobs) for entry in kept}
+        return kept, [jobs for jobs in classes if id(jobs) not in known]
+
     def turn(self, jobs: RequestClass, ranking: Ranking) -> Turn | None:
         """The same as in the last pass where nothing has come of that. None: the class is empty."""
-        end = self._now + jobs.time_limit_s if jobs.time_limit_s else inf
         turn = self._turns.get(jobs.key)
         if turn is not None and turn.jobs is jobs and turn.is_fresh:
-            turn.begin(ranking.line(turn.candidate), end)
+            turn.begin(ranking.line(turn.candidate))
         elif not jobs.jobs:
             return None
         else:
             candidate = self._workspace.candidate(jobs)
-            turn = Turn(candidate, ranking.line(candidate), end)
+            turn = Turn(candidate, ranking.line(candidate))
             if jobs.key is not None:
                 self._turns[jobs.key] = turn
         self._heads.add(turn.candidate.head)
         return turn
 
-    def tell_users_apart(self, turns: list[Turn]) -> None:
+    def tell_users_apart(self, turns: list[Turn], kept: list[Entry]) -> None:
         """Once all classes have been seen: what is true of one user's jobs may not be of another's."""
         self._is_plain = self._openings.are_trivial
         users_matter = self._openings.users_matter
         if users_matter or self._workspace.users_matter:
-            for turn in turns:
+            for turn in (*turns, *[entry[-1] for entry in kept]):
                 turn.key = (turn.candidate.number, turn.jobs.user_id if users_matter else 0)
         self._workspace.users_matter = users_matter
 
@@ -246,30 +259,32 @@ class _Cycle:
         self._in_turn = turn
         if not fits(share, self._table.free):
             return None
-        return [share] if all(fits(share, then) for then in self._backfill.reached_by(turn.end)) else None
+        reached = self._backfill.reached_by(self._now + turn.limit_s)
+        return [share] if all([fits(share, then) for then in reached]) else None
 
     def limit(self, turn: Turn, shares: list[Share] | None = None) -> Wait | None:
         """What an account, a user or a QOS may not have more of (there, with `shares`)."""
         rows = self._table.inventory.rows
-        return self._accounts.blocked(turn.jobs, shares, rows) if self._accounts else None
+        return self._accounts.blocked(turn.jobs, shares, rows) if self._has_accounts else None
 
     def place(self, turn: Turn, shares: list[Share]) -> tuple[NodeAllocation, ...]:
         """One more job of the class starts there."""
         allocation = self._table.place(shares)
         self._capacity.started(shares)
-        self._backfill.started(shares, turn.end)
+        self._backfill.started(shares, self._now + turn.limit_s)
         self._openings.started(turn.jobs, shares)
-        self._accounts.started(turn.jobs, shares, self._table.inventory.rows)
+        if self._has_accounts:
+            self._accounts.started(turn.jobs, shares, self._table.inventory.rows)
         return allocation
 
     def why_behind_heads(self, turn: Turn) -> Wait | None:
         """Why the class waits, where that is seen at a glance and nothing is reserved for it: the most common
         turn by far where many wait. None: it has to be looked at."""
-        head, request = turn.candidate.head, turn.jobs.request
-        blocked = self._blocked_in.get(head, 0)
+        candidate = turn.candidate
+        blocked = self._blocked_in.get(candidate.head, 0)
         if (
-            self._accounts  # their limits come first
-            or blocked < self._backfill.reservations_a_partition
+            blocked < self._backfill.reservations_a_partition
+            or self._has_accounts  # their limits come first
             or turn.startable < 1
             or turn.first_blocked >= 0
             or self._looked_at >= self._depth
@@ -278,13 +293,13 @@ class _Cycle:
         wait, is_new = self._known_wait(turn), turn.key not in self._blocked
         is_known = wait is not None
         if wait is None:
-            if self._explains or request.licenses or not self._is_short_now(turn):
+            if self._explains or turn.jobs.request.licenses or not self._is_short_now(turn):
                 return None
             wait = _RESOURCES
         if is_new or not is_known:
-            self._blocked[turn.key] = (turn.end, wait)
+            self._blocked[turn.key] = (self._now + turn.limit_s, wait)
         self._looked_at += is_new
-        self._blocked_in[head] = blocked + 1
+        self._blocked_in[candidate.head] = blocked + 1
         return wait
 
     def block(self, turn: Turn) -> Generator[None, None, Wait]:
@@ -295,13 +310,13 @@ class _Cycle:
             return _PRIORITY
         is_new = turn.key not in self._blocked
         if wait is not None and is_new:
-            self._blocked[turn.key] = (turn.end, wait)
+            self._blocked[turn.key] = (self._now + turn.limit_s, wait)
         if wait is None:
             lacking = self._openings.license_wait(jobs)
             if lacking is not None:
                 return lacking
             wait = self._why(turn)
-            self._blocked[turn.key] = (turn.end, wait)
+            self._blocked[turn.key] = (self._now + turn.limit_s, wait)
             yield
         head = turn.candidate.head
         position = self._blocked_in.get(head, 0)
@@ -411,7 +426,7 @@ class _Cycle:
         """Without a look at the nodes: the partition has less free in all, now or when a head starts."""
         if self._is_short_now(turn):
             return True
-        return self._backfill.is_short(turn.jobs.partition, turn.candidate.demand, turn.end)
+        return self._backfill.is_short(turn.jobs.partition, turn.candidate.demand, self._now + turn.limit_s)
 
     def _is_short_now(self, turn: Turn) -> bool:
         return self._capacity.now(turn.jobs.partition).is_short_of(turn.candidate.demand)
@@ -423,7 +438,7 @@ class _Cycle:
             same_head = self._heads_are_the_same and turn.candidate.head in self._blocked_in
             if known is not None and known[1] is not _RESOURCES and not same_head:
                 return None  # it waits because of a head, and might not beside another one
-        return known[1] if known is not None and turn.end >= known[0] else None
+        return known[1] if known is not None and self._now + turn.limit_s >= known[0] else None
 
     def _is_beyond_depth(self, turn: Turn) -> bool:
         return self._looked_at >= self._depth and turn.candidate.head in self._blocked_in
@@ -437,7 +452,7 @@ class _Cycle:
         """Kept for the classes that were in turn last: after a placement only its nodes are looked at."""
         jobs = turn.jobs
         self._in_turn = turn
-        reached = self._backfill.reached_by(turn.end)
+        reached = self._backfill.reached_by(self._now + turn.limit_s)
         open_now = self._openings.allowed(jobs, self._now)
         # Reservations are only added, and what is free behind each is the same object throughout.
         key: Hashable = (turn.candidate.number, tuple(map(id, reached)))

@@ -126,21 +126,20 @@ def order_of(jobs: RequestClass, default: str) -> str:
 class Turn:
     """A class's place in the queue: which of its jobs is next, and how much of that one has started.
 
-    `end`: when a job of the class that starts now ends at the latest. `key`: what is true of one blocked turn
-    is true of all with the same key that take as long or longer. `entry`: its entry in the queue, if that
-    stays true as time goes on.
+    `limit_s`: so long its jobs take at most. `key`: what is true of one blocked turn is true of all with the
+    same key that take as long or longer. `entry`: its entry in the queue, if that stays true as time goes on.
     """
 
     __slots__ = (
-        "candidate", "end", "entry", "first_blocked", "is_fresh", "job", "jobs", "key", "position",
+        "candidate", "entry", "first_blocked", "is_fresh", "job", "jobs", "key", "limit_s", "position",
         "priority", "startable", "started", "waits",
     )  # fmt: skip
 
-    def __init__(self, candidate: Candidate, priority: PriorityLine, end: float) -> None:
+    def __init__(self, candidate: Candidate, priority: PriorityLine) -> None:
         self.candidate = candidate
         self.jobs = candidate.jobs
         self.priority = priority
-        self.end = end
+        self.limit_s = self.jobs.time_limit_s or inf
         self.entry: Entry | None = None
         #: Nothing has come of it so far: the next pass may have it as it is.
         self.is_fresh = True
@@ -171,12 +170,16 @@ class Turn:
     def is_complete(self) -> bool:
         return self.started >= (len(self.job.tasks) or 1)
 
-    def begin(self, priority: PriorityLine, end: float) -> None:
+    def begin(self, priority: PriorityLine) -> None:
         """A fresh one comes into another pass."""
         if self.priority is not priority:
             self.priority = priority
             self.entry = None
-        self.end = end
+
+    @property
+    def is_lasting(self) -> bool:
+        """As long as it is fresh and its class is in the queue, the next pass need not look at it anew."""
+        return self.entry is not None and not self.candidate.is_choosy
 
     def start(self) -> None:
         self.is_fresh = False
@@ -213,13 +216,15 @@ class Queue:
         self._sorted: Iterator[Entry] = iter(())
         self._first: Entry | None = None
         self._heap: list[Entry] = []
+        #: What the next pass may begin with, if the queue is short.
+        self.lasting: list[Entry] = []
         #: Partitions whose jobs are taken shortest first, whatever their order.
         self._shortest_first: set[str] = set()
 
-    def load(self, turns: Iterable[Turn]) -> Generator[None, None, None]:
-        """The classes as the pass finds them. Yields between units of work."""
+    def load(self, turns: Iterable[Turn], kept: Iterable[Entry] = ()) -> Generator[None, None, None]:
+        """The classes as the pass finds them; `kept`: what is known already. Yields between units of work."""
         pieces: list[Iterator[Entry]] = []
-        piece: list[Entry] = []
+        piece: list[Entry] = [*kept]
         for turn in turns:
             piece.append(self._entry(turn))
             if len(piece) == _PIECE:
@@ -228,6 +233,7 @@ class Queue:
                 piece = []
                 yield
         piece.sort(reverse=True)
+        self.lasting = [] if pieces else [entry for entry in piece if entry[-1].is_lasting]
         last = _taken_from_the_end(piece)
         self._sorted = heapq.merge(*pieces, last) if pieces else last
         self._first = next(self._sorted, None)

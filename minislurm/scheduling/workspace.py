@@ -34,7 +34,7 @@ from minislurm.scheduling.single import share_of_single
 from minislurm.scheduling.timeline import Timeline
 
 if TYPE_CHECKING:
-    from minislurm.scheduling.order import Turn
+    from minislurm.scheduling.order import Entry, Turn
 
 #: Classes that have left the queue are dropped when there are so many times as many as are left.
 _SPARE = 2
@@ -98,7 +98,7 @@ class Workspace:
 
     __slots__ = (
         "_candidates", "_kinds", "_nodes", "_running", "_topology", "_totals", "cpus", "filters", "is_still",
-        "table", "timeline", "turns", "users_matter", "verdicts",
+        "lasting", "table", "timeline", "turns", "users_matter", "verdicts",
     )  # fmt: skip
 
     table: NodeTable
@@ -112,6 +112,8 @@ class Workspace:
     verdicts: Verdicts | None
     #: The keys of turns tell users apart.
     users_matter: bool
+    #: Entries of the last pass' queue that stay as they are under these settings, as far as there are any.
+    lasting: tuple[SchedulerSection | None, list[Entry]]
     #: By `RequestClass.key`.
     turns: dict[Hashable, Turn]
 
@@ -119,6 +121,7 @@ class Workspace:
         self.is_still = False
         self.verdicts = None
         self.users_matter = False
+        self.lasting = (None, [])
         self.turns = {}
         self._running: Sequence[RunningJob] = ()
         self._topology: Topology | None = None
@@ -154,7 +157,7 @@ class Workspace:
 
     def _forget_classes(self) -> None:
         self._candidates, self._kinds = {}, {}
-        self.verdicts, self.turns = None, {}
+        self.verdicts, self.turns, self.lasting = None, {}, (None, [])
 
     def candidate(self, jobs: RequestClass) -> Candidate:
         name = id(jobs) if jobs.key is None else jobs.key

@@ -36,6 +36,7 @@ from minislurm.scheduling.fair_share import History, UserKey
 from minislurm.scheduling.limits import Charged, Hit, Ledger, Limits, RuleBook
 
 _HISTORY_LASTS_S = 5.0
+_LN_2 = math.log(2.0)
 #: Less than this is nothing (TRES-seconds).
 _NOTHING = 1e-6
 
@@ -167,7 +168,7 @@ class AccountsState(Struct):
         left, grown = 1.0, passed
         if half_life:
             left = 2.0 ** (-passed / half_life)
-            grown = -math.expm1(-passed / half_life * math.log(2.0)) * half_life / math.log(2.0)
+            grown = -math.expm1(-passed / half_life * _LN_2) * half_life / _LN_2
         rates = self.limits.ledger.of("user", record.account, record.user).tres
         result = {name: amount * left for name, amount in record.tres_seconds.items()}
         for name, rate in rates.items():

@@ -66,7 +66,7 @@ def kept_availability(state: ClusterState, node: Node) -> NodeAvailability:
 def availability(node: Node) -> NodeAvailability:
     cpus, groups = (1 << node.cpus) - 1, node.gpus
     gpus = (1 << sum([group.count for group in groups])) - 1
-    types = {group.type for group in groups if group.type}
+    types = {group.type for group in groups if group.type} if groups else ()
     return NodeAvailability(
         name=node.name,
         usable=node.is_usable,
@@ -80,7 +80,7 @@ def availability(node: Node) -> NodeAvailability:
         features=frozenset(node.spec.features),
         weight=node.weight,
         gpu_shares=tuple(node.gpu_shares.items()),
-        gpu_attributes=_attributes(groups),
+        gpu_attributes=_attributes(groups) if groups else {},
         gpu_links=node.gpu_links if groups else (),
         jobs=len(node.jobs),
         last_placed=node.last_placed,

@@ -38,9 +38,9 @@ def decide_submission(state: ClusterState, message: SubmitJob, now: float) -> li
     if isinstance(charged, Refusal):
         return charged
     job = record_of(state, with_defaults(state, charged, partition), partition, now)
-    refusal = reservations.refuse_use(state, job, partition.nodes) or refuse_job(
-        state.accounts, job, least_tres(job.request, partition)
-    )
+    refusal = reservations.refuse_use(state, job, partition.nodes)
+    if refusal is None and state.accounts.limits_are_enforced:
+        refusal = refuse_job(state.accounts, job, least_tres(job.request, partition))
     return refusal or [JobSubmitted(now, job, message.request_id)]
 
 

@@ -176,11 +176,6 @@ class Turn:
             self.priority = priority
             self.entry = None
 
-    @property
-    def is_lasting(self) -> bool:
-        """As long as it is fresh and its class is in the queue, the next pass need not look at it anew."""
-        return self.entry is not None and not self.candidate.is_choosy
-
     def start(self) -> None:
         self.is_fresh = False
         self.started += 1
@@ -233,7 +228,7 @@ class Queue:
                 piece = []
                 yield
         piece.sort(reverse=True)
-        self.lasting = [] if pieces else [entry for entry in piece if entry[-1].is_lasting]
+        self.lasting = [] if pieces else [entry for entry in piece if entry[-1].entry is entry]
         last = _taken_from_the_end(piece)
         self._sorted = heapq.merge(*pieces, last) if pieces else last
         self._first = next(self._sorted, None)
@@ -293,7 +288,7 @@ class Queue:
         entry = turn.entry
         if entry is None:
             entry = self._make_entry(turn)
-            if self._ranks.is_lasting(turn):
+            if self._ranks.is_lasting(turn) and not turn.candidate.is_choosy:
                 turn.entry = entry
         return entry
 

@@ -152,8 +152,11 @@ class Workspace:
             self._forget_classes()
         self._nodes = snapshot.nodes
         self.timeline.begin(snapshot.now)
-        if len(self._candidates) > _SPARE * len(snapshot.classes) + 1000:
+        most = _SPARE * len(snapshot.classes) + 1000
+        if len(self._kinds) > most:
             self._forget_classes()
+        elif len(self._candidates) > most:
+            self._candidates, self.turns, self.lasting = {}, {}, (None, [])
 
     def _forget_classes(self) -> None:
         self._candidates, self._kinds = {}, {}

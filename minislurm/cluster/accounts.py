@@ -29,7 +29,7 @@ from minislurm.domain.ids import NodeName
 from minislurm.domain.job import Job, JobSpec
 from minislurm.domain.node import Node
 from minislurm.domain.resources import NodeAllocation
-from minislurm.domain.states import NodeState, Reason
+from minislurm.domain.states import FINAL_STATES, NodeState, Reason
 from minislurm.domain.tres import parse_weights
 from minislurm.scheduling.accounts import AccountsSnapshot
 from minislurm.scheduling.fair_share import History, UserKey
@@ -104,10 +104,9 @@ class AccountsState(Struct):
 
     def count(self, job: Job, sign: int) -> None:
         """Takes a record's jobs into the number of submitted ones, or out of it."""
-        number = jobs_in(job)
-        if number:
+        if job.state not in FINAL_STATES:
             who = charged_of(job)
-            submitted = self.submitted.get(who, 0) + sign * number
+            submitted = self.submitted.get(who, 0) + sign * (len(job.pending_tasks) or 1)
             if submitted:
                 self.submitted[who] = submitted
             else:

@@ -35,13 +35,19 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
     """A copy as cheap as it can be: it must stay true while the state goes on. What has not changed since the
     last one are the same objects, by which a pass's `Workspace` knows what it need not read again."""
     nodes, running = state.kept.nodes, state.kept.running
+    partitions, looks = state.kept.partitions, state.queue.looks
     reservations = state.reservations.values()
     return Snapshot(
         now=now,
         nodes=[nodes.get(name) or kept_availability(state, node) for name, node in state.nodes.items()],
         running=[running.get(job_id) or kept_run(state, job_id) for job_id in state.active],
         classes=[
-            _kept_class(state, key, queued)
+            view
+            if (view := queued.view) is not None
+            and not queued.array_rests
+            and not looks
+            and view.partition is partitions.get(key.partition)
+            else _kept_class(state, key, queued)
             for key, queued in state.queue.classes.items()
             if key.partition in state.partitions  # it may have left the configuration
         ],
@@ -51,7 +57,7 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
         reservations=tuple([_reserved(r) for r in sorted(reservations, key=_by_start)])
         if reservations
         else (),
-        licenses=free_licenses(state),
+        licenses=free_licenses(state) if state.configuration.licenses else {},
         accounts=state.accounts.snapshot(now, state.nodes.values()),
     )
 

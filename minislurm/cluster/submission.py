@@ -67,7 +67,9 @@ def _refuse(state: ClusterState, spec: JobSpec, partition: Partition, caller: Ca
         len(spec.array_tasks) > limits.max_array_size or spec.array_tasks[-1] >= limits.max_array_size
     ):
         return Refusal(RefusalCode.INVALID_ARRAY)
-    if any(one >= next_ for one, next_ in zip(spec.array_tasks, spec.array_tasks[1:], strict=False)):
+    if spec.is_array and any(
+        one >= next_ for one, next_ in zip(spec.array_tasks, spec.array_tasks[1:], strict=False)
+    ):
         return Refusal(RefusalCode.INVALID_ARRAY)
     if spec.time_limit_s is not None and not is_time_limit(spec.time_limit_s):
         return Refusal(RefusalCode.INVALID_TIME_LIMIT)

@@ -57,6 +57,11 @@ class Capacity:
         self._free = free
         self._sums: dict[str, tuple[Partition, Sums]] = {}
 
+    def is_short_of(self, partition: Partition, demand: Demand) -> bool:
+        found = self._sums.get(partition.name)
+        cpus, memory_mib, gpus = found[1] if found is not None else self.now(partition)
+        return demand.cpus > cpus or demand.gpus > gpus or demand.memory_mib > memory_mib
+
     def now(self, partition: Partition) -> Sums:
         found = self._sums.get(partition.name)
         if found is None:

@@ -179,6 +179,8 @@ class _Cycle:
         self._closed: Mask | None = None
         #: Blocked requests looked at behind a head.
         self._looked_at = 0
+        #: Whether the classes that are left are all too far back, whatever their order.
+        self.is_over = False
         #: In a pass less and less is free: what is blocked stays so, and whatever takes as long or longer.
         #: By `Turn.key`: since which end.
         self._blocked: dict[tuple[int, int], tuple[float, Wait]] = {}
@@ -298,8 +300,10 @@ class _Cycle:
             wait = _RESOURCES
         if is_new or not is_known:
             self._blocked[turn.key] = (self._now + turn.limit_s, wait)
-        self._looked_at += is_new
         self._blocked_in[candidate.head] = blocked + 1
+        if is_new:
+            self._looked_at += 1
+            self.is_over = self._looked_at >= self._depth and len(self._blocked_in) == len(self._heads)
         return wait
 
     def block(self, turn: Turn) -> Generator[None, None, Wait]:
@@ -323,7 +327,8 @@ class _Cycle:
         self._blocked_in[head] = position + 1
         if position:
             self._looked_at += is_new
-        elif self._settings.backfill_order == "shortest":
+        self.is_over = self._looked_at >= self._depth and len(self._blocked_in) == len(self._heads)
+        if not position and self._settings.backfill_order == "shortest":
             yield from self._queue.turn_to_shortest_first(jobs.partition.name)
         if self._settings.backfill == "off":
             mask = self._filters.members(jobs.partition).mask
@@ -383,11 +388,6 @@ class _Cycle:
         blocked = self._blocked_in.get(turn.candidate.head, 0)
         return blocked >= self._backfill.reservations_a_partition or self._is_beyond_depth(turn)
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the classes that are left are all too far back, whatever their order."""
-        return self._looked_at >= self._depth and len(self._blocked_in) == len(self._heads)
-
     def why_beyond_depth(self, turn: Turn) -> Wait:
         return self._known_wait(turn) or _PRIORITY
 
@@ -429,7 +429,7 @@ class _Cycle:
         return self._backfill.is_short(turn.jobs.partition, turn.candidate.demand, self._now + turn.limit_s)
 
     def _is_short_now(self, turn: Turn) -> bool:
-        return self._capacity.now(turn.jobs.partition).is_short_of(turn.candidate.demand)
+        return self._capacity.is_short_of(turn.jobs.partition, turn.candidate.demand)
 
     def _known_wait(self, turn: Turn) -> Wait | None:
         known = self._blocked.get(turn.key)

@@ -207,6 +207,7 @@ class Queue:
 
     def __init__(self, accounts: AccountsPass, ranks: Ranks) -> None:
         self._accounts = accounts
+        self._has_accounts = bool(accounts)
         self._ranks = ranks
         self._sorted: Iterator[Entry] = iter(())
         self._first: Entry | None = None
@@ -229,29 +230,29 @@ class Queue:
                 yield
         piece.sort(reverse=True)
         self.lasting = [] if pieces else [entry for entry in piece if entry[-1].entry is entry]
-        last = _taken_from_the_end(piece)
-        self._sorted = heapq.merge(*pieces, last) if pieces else last
+        if pieces:
+            self._sorted = heapq.merge(*pieces, _taken_from_the_end(piece))
+        else:
+            self._sorted = reversed(piece)
         self._first = next(self._sorted, None)
 
     def add(self, turn: Turn) -> None:
         heapq.heappush(self._heap, self._entry(turn))
 
     def pop(self) -> Turn | None:
-        while (entry := self._take()) is not None:
+        while True:
+            entry = self._first
+            if self._heap and (entry is None or self._heap[0] < entry):
+                entry = heapq.heappop(self._heap)
+            elif entry is None:
+                return None
+            else:
+                self._first = next(self._sorted, None)
             turn = entry[-1]
             # Only fair shares change, and they only grow: a key that still holds is the least.
             if not entry[1] or self._fair_key(turn) == entry[1]:
                 return turn
             self.add(turn)
-        return None
-
-    def _take(self) -> Entry | None:
-        if self._heap and (self._first is None or self._heap[0] < self._first):
-            return heapq.heappop(self._heap)
-        entry = self._first
-        if entry is not None:
-            self._first = next(self._sorted, None)
-        return entry
 
     def is_overtaken(self, turn: Turn) -> bool:
         """Since it was popped, its jobs have started and somebody else has less of its fair share."""
@@ -261,7 +262,7 @@ class Queue:
         return bool(others) and min(others) < self._entry(turn)
 
     def _fair_key(self, turn: Turn) -> FairKey:
-        if not self._accounts:
+        if not self._has_accounts:
             return ()
         if turn.jobs.partition.name in self._shortest_first or self._ranks.has_fixed_place(turn):
             return ()

@@ -111,7 +111,7 @@ class VirtualCluster:
         elif isinstance(effect, SetTimer):
             self._push(effect.time, _MESSAGE, self.tell, effect.message)
         else:
-            self.later(self._latency_s, self._obey, effect)
+            self._push(self.now + self._latency_s, _MESSAGE, self._obey, effect)
 
     def want_pass(self) -> None:
         if not self._pass_is_due:

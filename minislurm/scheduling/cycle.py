@@ -6,7 +6,7 @@ equal jobs are merged by the order of their next job; the first job that cannot 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Sequence
+from collections.abc import Generator, Hashable
 from math import isfinite
 
 from minislurm.domain.resources import NodeAllocation
@@ -17,7 +17,8 @@ from minislurm.scheduling.backfill import Backfill, Reservation, end_of
 from minislurm.scheduling.capacity import Capacity
 from minislurm.scheduling.conservative import ConservativeBackfill
 from minislurm.scheduling.draft import Draft
-from minislurm.scheduling.model import TASK_LIMIT, Plan, RequestClass, Snapshot, Wait
+from minislurm.scheduling.lineup import RESOURCES, Lineup
+from minislurm.scheduling.model import TASK_LIMIT, Plan, Snapshot, Wait
 from minislurm.scheduling.nodes import Counts, Mask, Share
 from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.order import Entry, Queue, Ranking, Turn
@@ -35,7 +36,7 @@ _NODE_REASONS = frozenset({Reason.PARTITION_CONFIG, Reason.BAD_CONSTRAINTS, Reas
 #: Turns that cost next to nothing, between two yields.
 _GLANCES = 50
 
-_RESOURCES, _PRIORITY = Wait(Reason.RESOURCES), Wait(Reason.PRIORITY)
+_PRIORITY = Wait(Reason.PRIORITY)
 
 
 def schedule(snapshot: Snapshot, workspace: Workspace | None = None, *, explain: bool = False) -> Plan:
@@ -62,12 +63,14 @@ def steps(
     accounts = AccountsPass(snapshot.accounts, snapshot.settings)
     ranking = Ranking(snapshot, accounts, len(workspace.table.inventory), workspace.cpus)
     draft, queue = Draft(), Queue(accounts, Ranks(snapshot, accounts, workspace.total_of))
-    cycle = _Cycle(snapshot, workspace, accounts, queue, explain=explain)
+    lineup = Lineup(snapshot, workspace, ranking)
+    if not explain and (as_before := lineup.plan_as_before(queue)) is not None:
+        return as_before
+    cycle = _Cycle(snapshot, workspace, accounts, queue, lineup.heads, explain=explain)
 
-    kept, others = cycle.kept(snapshot.classes)
     turns: list[Turn] = []
-    for jobs in others:
-        turn = cycle.turn(jobs, ranking)
+    for jobs in lineup.others:
+        turn = lineup.turn(jobs)
         if turn is None:
             continue
         misfit = cycle.misfit(turn.candidate)
@@ -77,8 +80,8 @@ def steps(
             draft.wait(turn, misfit)
         if len(turns) % _GLANCES == 0:
             yield
-    cycle.tell_users_apart(turns, kept)
-    yield from queue.load(turns, kept)
+    cycle.tell_users_apart(turns, lineup.kept)
+    yield from queue.load(turns, lineup.kept)
     workspace.lasting = (snapshot.settings, queue.lasting)
     turns.clear()  # so that they are let go of one by one, not all at the end
 
@@ -100,6 +103,8 @@ def steps(
         draft.wait(turn, cycle.why_beyond_depth(turn))
         yield
     plan = draft.plan()
+    if workspace.verdicts is not None and not (plan.placements or plan.limited):
+        workspace.verdicts.plan = plan
     return with_prices(plan, draft.bids, accounts, workspace.filters) if draft.bids else plan
 
 
@@ -152,6 +157,7 @@ class _Cycle:
         workspace: Workspace,
         accounts: AccountsPass,
         queue: Queue,
+        heads: set[str],
         *,
         explain: bool,
     ) -> None:
@@ -163,7 +169,6 @@ class _Cycle:
         self._queue = queue
         self._explains = explain
         self._workspace = workspace
-        self._turns = workspace.turns
         self._table = workspace.table
         self._filters = workspace.filters
         self._strategies = Strategies(snapshot, workspace.table)
@@ -174,7 +179,7 @@ class _Cycle:
         #: By `Candidate.head`: so many blocked jobs have been met, the head first.
         self._blocked_in: dict[str, int] = {}
         #: All that may come in `_blocked_in`.
-        self._heads: set[str] = set()
+        self._heads = heads
         #: Without backfill: nodes on which nothing more starts.
         self._closed: Mask | None = None
         #: Blocked requests looked at behind a head.
@@ -192,36 +197,10 @@ class _Cycle:
         keeps = settings.backfill == "easy" and not explain and self._openings.are_trivial
         if keeps and workspace.is_still and workspace.verdicts is not None:
             self._last = workspace.verdicts if workspace.verdicts.settings is settings else None
-        workspace.verdicts = Verdicts(settings, self._blocked, {}) if keeps else None
+        workspace.verdicts = Verdicts(settings, self._blocked, {}, self._capacity) if keeps else None
         self._told = workspace.verdicts
         self._in_turn: Turn | None = None
         self._rooms = Rooms(workspace.table.changes, len(workspace.table.inventory))
-
-    def kept(self, classes: Sequence[RequestClass]) -> tuple[list[Entry], Sequence[RequestClass]]:
-        """What is still true of the last pass' queue, and the classes that are not in it."""
-        settings, lasting = self._workspace.lasting
-        if settings is not self._settings or not lasting:
-            return [], classes
-        present = set(map(id, classes))
-        kept = [entry for entry in lasting if (turn := entry[-1]).is_fresh and id(turn.jobs) in present]
-        self._heads.update([entry[-1].candidate.head for entry in kept])
-        known = {id(entry[-1].jobs) for entry in kept}
-        return kept, [jobs for jobs in classes if id(jobs) not in known]
-
-    def turn(self, jobs: RequestClass, ranking: Ranking) -> Turn | None:
-        """The same as in the last pass where nothing has come of that. None: the class is empty."""
-        turn = self._turns.get(jobs.key)
-        if turn is not None and turn.jobs is jobs and turn.is_fresh:
-            turn.begin(ranking.line(turn.candidate))
-        elif not jobs.jobs:
-            return None
-        else:
-            candidate = self._workspace.candidate(jobs)
-            turn = Turn(candidate, ranking.line(candidate))
-            if jobs.key is not None:
-                self._turns[jobs.key] = turn
-        self._heads.add(turn.candidate.head)
-        return turn
 
     def tell_users_apart(self, turns: list[Turn], kept: list[Entry]) -> None:
         """Once all classes have been seen: what is true of one user's jobs may not be of another's."""
@@ -262,7 +241,7 @@ class _Cycle:
         if not fits(share, self._table.free):
             return None
         reached = self._backfill.reached_by(self._now + turn.limit_s)
-        return [share] if all([fits(share, then) for then in reached]) else None
+        return [share] if all(fits(share, then) for then in reached) else None
 
     def limit(self, turn: Turn, shares: list[Share] | None = None) -> Wait | None:
         """What an account, a user or a QOS may not have more of (there, with `shares`)."""
@@ -297,7 +276,7 @@ class _Cycle:
         if wait is None:
             if self._explains or turn.jobs.request.licenses or not self._is_short_now(turn):
                 return None
-            wait = _RESOURCES
+            wait = RESOURCES
         if is_new or not is_known:
             self._blocked[turn.key] = (self._now + turn.limit_s, wait)
         self._blocked_in[candidate.head] = blocked + 1
@@ -406,15 +385,15 @@ class _Cycle:
         """Resources: not even if it were first. Priority: it would fit, but others come before it."""
         jobs, free = turn.jobs, self._table.free
         if not self._explains and self._is_short_now(turn):
-            return _RESOURCES
+            return RESOURCES
         single = turn.candidate.single
         if single is not None and self._is_plain and not self._explains:
-            return _PRIORITY if fits(single, free) else _RESOURCES
+            return _PRIORITY if fits(single, free) else RESOURCES
         open_now = self._openings.allowed(jobs, self._now)
         now = self._room_in(turn.candidate, [free], open_now)
         wait = _PRIORITY
         if choose(now) is None:
-            wait = _RESOURCES
+            wait = RESOURCES
             if open_now is not None and choose(alone := self._room_in(turn.candidate, [free])) is not None:
                 wait = Wait(self._openings.reason(jobs, alone.tasks > 0))
         if not self._explains:
@@ -436,7 +415,7 @@ class _Cycle:
         if known is None and self._last is not None:
             known = self._last.blocked.get(turn.key)
             same_head = self._heads_are_the_same and turn.candidate.head in self._blocked_in
-            if known is not None and known[1] is not _RESOURCES and not same_head:
+            if known is not None and known[1] is not RESOURCES and not same_head:
                 return None  # it waits because of a head, and might not beside another one
         return known[1] if known is not None and self._now + turn.limit_s >= known[0] else None
 

@@ -222,7 +222,7 @@ class Queue:
         pieces: list[Iterator[Entry]] = []
         piece: list[Entry] = [*kept]
         for turn in turns:
-            piece.append(self._entry(turn))
+            piece.append(self.entry(turn))
             if len(piece) == _PIECE:
                 piece.sort(reverse=True)
                 pieces.append(_taken_from_the_end(piece))
@@ -237,7 +237,7 @@ class Queue:
         self._first = next(self._sorted, None)
 
     def add(self, turn: Turn) -> None:
-        heapq.heappush(self._heap, self._entry(turn))
+        heapq.heappush(self._heap, self.entry(turn))
 
     def pop(self) -> Turn | None:
         while True:
@@ -259,7 +259,7 @@ class Queue:
         if not self._fair_key(turn):
             return False
         others = [entry for entry in (self._first, *self._heap[:1]) if entry is not None]
-        return bool(others) and min(others) < self._entry(turn)
+        return bool(others) and min(others) < self.entry(turn)
 
     def _fair_key(self, turn: Turn) -> FairKey:
         if not self._has_accounts:
@@ -283,7 +283,7 @@ class Queue:
         self._shortest_first.add(partition)
         yield from self.load(list(self.rest()))
 
-    def _entry(self, turn: Turn) -> Entry:
+    def entry(self, turn: Turn) -> Entry:
         if self._shortest_first or not turn.is_fresh:
             return self._make_entry(turn)
         entry = turn.entry

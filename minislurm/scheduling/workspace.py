@@ -22,6 +22,7 @@ from minislurm.scheduling.capacity import Capacity, Demand, Sums, demand_of
 from minislurm.scheduling.filters import Filters, RequestKey, key_of
 from minislurm.scheduling.model import (
     NodeAvailability,
+    Plan,
     PriorityLine,
     RequestClass,
     RunningJob,
@@ -83,6 +84,10 @@ class Verdicts(Struct):
     blocked: dict[tuple[int, int], tuple[float, Wait]]
     #: By `Candidate.head`: the first that waits.
     heads: dict[str, Head]
+    #: What is free, as the pass left it.
+    capacity: Capacity
+    #: All of it, if nothing started.
+    plan: Plan | None = None
 
 
 class Head(Struct, frozen=True):
@@ -91,6 +96,9 @@ class Head(Struct, frozen=True):
     wait: Wait
     #: None: it has none, or one that depends on that of another head.
     reservation: Reservation | None = None
+
+    def is_planned_after(self, time: float) -> bool:
+        return self.reservation is not None and self.reservation.time >= time
 
 
 class Workspace:

@@ -415,8 +415,10 @@ class _Cycle:
         if known is None and self._last is not None:
             known = self._last.blocked.get(turn.key)
             same_head = self._heads_are_the_same and turn.candidate.head in self._blocked_in
-            if known is not None and known[1] is not RESOURCES and not same_head:
-                return None  # it waits because of a head, and might not beside another one
+            if known is not None and known[1] is not RESOURCES and (not same_head or self._table.changes):
+                # It waits because of a head, and might not beside another one, or by now for what a shorter
+                # job that came after it has taken.
+                return None
         return known[1] if known is not None and self._now + turn.limit_s >= known[0] else None
 
     def _is_beyond_depth(self, turn: Turn) -> bool:

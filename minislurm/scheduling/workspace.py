@@ -69,7 +69,7 @@ class Candidate(Struct):
     head: str = ""
     #: Why it can never start as things are; None: it can.
     misfit: Reason | None = None
-    #: Reservations or other users' jobs may have a say in where its jobs may be.
+    #: Reservations, other users' jobs or licenses may have a say in where and when its jobs may be.
     is_choosy: bool = False
     #: What a job takes, where that is all that has to be known of it (`single.py`).
     single: Share | None = None
@@ -187,8 +187,9 @@ class Workspace:
         found = self._kinds.get(key)
         if found is None:
             request, bounds = jobs.request, self.filters.bounds(jobs)
-            single = share_of_single(self.table.inventory, request, bounds, self.filters.allowed(jobs))
-            is_choosy = bool(request.reservation) or request.exclusive_user is not None
+            is_choosy = bool(request.reservation or request.licenses) or request.exclusive_user is not None
+            allowed = self.filters.allowed(jobs)
+            single = None if is_choosy else share_of_single(self.table.inventory, request, bounds, allowed)
             demand = demand_of(request, bounds)
             found = _Kind(len(self._kinds), bounds, demand, _head_of(jobs), is_choosy, single)
             self._kinds[key] = found

@@ -17,7 +17,7 @@ from minislurm.scheduling.backfill import Backfill, Reservation, end_of
 from minislurm.scheduling.capacity import Capacity
 from minislurm.scheduling.conservative import ConservativeBackfill
 from minislurm.scheduling.draft import Draft
-from minislurm.scheduling.lineup import RESOURCES, Lineup
+from minislurm.scheduling.lineup import PRIORITY, RESOURCES, Lineup
 from minislurm.scheduling.model import TASK_LIMIT, Plan, Snapshot, Wait
 from minislurm.scheduling.nodes import Counts, Mask, Share
 from minislurm.scheduling.openings import Openings
@@ -35,8 +35,6 @@ _NODE_REASONS = frozenset({Reason.PARTITION_CONFIG, Reason.BAD_CONSTRAINTS, Reas
 
 #: Turns that cost next to nothing, between two yields.
 _GLANCES = 50
-
-_PRIORITY = Wait(Reason.PRIORITY)
 
 
 def schedule(snapshot: Snapshot, workspace: Workspace | None = None, *, explain: bool = False) -> Plan:
@@ -290,7 +288,7 @@ class _Cycle:
         jobs = turn.jobs
         wait = self._known_wait(turn)
         if wait is None and self._is_beyond_depth(turn):
-            return _PRIORITY
+            return PRIORITY
         is_new = turn.key not in self._blocked
         if wait is not None and is_new:
             self._blocked[turn.key] = (self._now + turn.limit_s, wait)
@@ -368,7 +366,7 @@ class _Cycle:
         return blocked >= self._backfill.reservations_a_partition or self._is_beyond_depth(turn)
 
     def why_beyond_depth(self, turn: Turn) -> Wait:
-        return self._known_wait(turn) or _PRIORITY
+        return self._known_wait(turn) or PRIORITY
 
     def why_behind(self, turn: Turn, wait: Wait) -> tuple[Wait, ...]:
         """Why those behind the blocked job wait, where that differs."""
@@ -388,10 +386,10 @@ class _Cycle:
             return RESOURCES
         single = turn.candidate.single
         if single is not None and self._is_plain and not self._explains:
-            return _PRIORITY if fits(single, free) else RESOURCES
+            return PRIORITY if fits(single, free) else RESOURCES
         open_now = self._openings.allowed(jobs, self._now)
         now = self._room_in(turn.candidate, [free], open_now)
-        wait = _PRIORITY
+        wait = PRIORITY
         if choose(now) is None:
             wait = RESOURCES
             if open_now is not None and choose(alone := self._room_in(turn.candidate, [free])) is not None:

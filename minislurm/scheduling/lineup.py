@@ -1,7 +1,8 @@
 """Who is in the queue of a pass: those of the last one, as far as nothing has come of them, and the new ones.
 
 A pass after a mere submission to a full cluster is the most common one by far. If all who waited still wait
-for the same, and whoever came asks for more than is free, its plan is the last one with them at the end.
+for the same, and whoever came asks for more than is free or than the head leaves, its plan is the last one
+with them at the end.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from minislurm.domain.states import Reason
+from minislurm.scheduling.backfill import runs_past
 from minislurm.scheduling.model import Plan, RequestClass, Snapshot, Standing, Wait
 from minislurm.scheduling.order import Entry, Queue, Ranking, Turn
+from minislurm.scheduling.single import fits
 from minislurm.scheduling.workspace import Verdicts, Workspace
 
-RESOURCES = Wait(Reason.RESOURCES)
+RESOURCES, PRIORITY = Wait(Reason.RESOURCES), Wait(Reason.PRIORITY)
 
 
 class Lineup:
@@ -53,20 +56,21 @@ class Lineup:
         last, now = self._workspace.verdicts, self._snapshot.now
         if last is None or last.plan is None or not self._is_as_before(last):
             return None
-        came = []
+        came: list[tuple[Turn, Wait]] = []
         for jobs in self.others:
             turn = self.turn(jobs)
-            if turn is None or not self._waits_behind(turn, queue, last):
+            wait = self._why_behind(turn, queue, last) if turn is not None else None
+            if turn is None or wait is None:
                 return None
-            came.append(turn)
-        for turn in came:
+            came.append((turn, wait))
+        for turn, wait in came:
             end = now + turn.limit_s
             known = last.blocked.get(turn.key)
             if known is None or end < known[0]:
-                last.blocked[turn.key] = (end, RESOURCES)
-        entries = sorted((*self.kept, *[queue.entry(turn) for turn in came]), reverse=True)
+                last.blocked[turn.key] = (end, wait)
+        entries = sorted((*self.kept, *[queue.entry(turn) for turn, _ in came]), reverse=True)
         self._workspace.lasting = (last.settings, entries)
-        standings = [Standing(turn.jobs, turn.priority, turn.position, (RESOURCES,)) for turn in came]
+        standings = [Standing(turn.jobs, turn.priority, turn.position, (wait,)) for turn, wait in came]
         last.plan = Plan(standings=(*last.plan.standings, *standings))
         return last.plan
 
@@ -83,15 +87,21 @@ class Lineup:
             and all(head.is_planned_after(snapshot.now) for head in last.heads.values())
         )
 
-    def _waits_behind(self, turn: Turn, queue: Queue, last: Verdicts) -> bool:
-        """It comes after all the others, one of whom is the head of its partition, and asks for more than is
-        free."""
+    def _why_behind(self, turn: Turn, queue: Queue, last: Verdicts) -> Wait | None:
+        """Why it waits, where that is seen at a glance: it comes after all the others, one of whom is the
+        head of its partition, and asks for more than is free, or for more than that head leaves."""
         candidate = turn.candidate
-        return (
+        if not (
             candidate.misfit is None
             and candidate.head in last.heads
             and turn.startable > 0
-            and last.capacity.is_short_of(turn.jobs.partition, candidate.demand)
             and queue.entry(turn) is turn.entry
             and turn.entry > self.kept[0]
-        )
+        ):
+            return None
+        if last.capacity.is_short_of(turn.jobs.partition, candidate.demand):
+            return RESOURCES
+        reservation, end = last.heads[candidate.head].reservation, self._snapshot.now + turn.limit_s
+        if candidate.single is None or reservation is None or not runs_past(end, reservation.time):
+            return None
+        return None if fits(candidate.single, reservation.beside) else PRIORITY

@@ -50,6 +50,6 @@ def handle(state: ClusterState, message: Message, now: float, record: Callable[[
         transaction.events.append(event)
         transaction.effects += react(state, event)
         followers = follow(state, event)
-        if followers != []:  # of most events nothing follows
+        if followers:  # of most events nothing follows
             stack.append(iter(followers))
     return transaction

@@ -42,6 +42,6 @@ def may_share(state: ClusterState, job: Job, names: Iterable[NodeName]) -> bool:
     for name in names:
         for other_id in state.nodes[name].jobs:
             other = state.jobs[other_id]
-            if (is_alone or other.request.exclusive_user is not None) and other.spec.user_id != user_id:
+            if other.spec.user_id != user_id and (is_alone or other.request.exclusive_user is not None):
                 return False
     return True

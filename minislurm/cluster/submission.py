@@ -135,10 +135,10 @@ def check_request(state: ClusterState, request: ResourceRequest, partition: Part
         refusal = check_topology(state.topology, request, nodes)
     if refusal is not None:
         return refusal
-    if not kinds or any(not node.cpus for node in kinds):
+    most_cpus = [node.cpus for node in kinds]
+    if not kinds or not all(most_cpus):
         return None  # what a node has is not known before it registers
-    cpus = max(request.cpus_per_task, request.cpus_per_node_min)
-    if cpus > max(node.cpus for node in kinds):
+    if max(request.cpus_per_task, request.cpus_per_node_min) > max(most_cpus):
         return Refusal(RefusalCode.NODE_CONFIGURATION, details=("CPU count per node can not be satisfied",))
     if not any(_has_memory(node, request) for node in kinds):
         return Refusal(RefusalCode.NODE_CONFIGURATION, details=("Memory specification can not be satisfied",))

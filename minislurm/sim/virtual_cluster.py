@@ -103,10 +103,9 @@ class VirtualCluster:
         """For whoever watches: the events have been applied, their effects have not been performed."""
 
     def perform(self, effect: Effect) -> None:
-        kind = type(effect)
-        if kind is JobChanged:
+        if isinstance(effect, JobChanged):
             return
-        if kind is Schedule:
+        if isinstance(effect, Schedule):
             self.want_pass()
         elif isinstance(effect, SetTimer):
             self._push(effect.time, _MESSAGE, self.tell, effect.message)

@@ -198,7 +198,7 @@ class _Cycle:
         workspace.verdicts = Verdicts(settings, self._blocked, {}, self._capacity) if keeps else None
         self._told = workspace.verdicts
         self._in_turn: Turn | None = None
-        self._rooms = Rooms(workspace.table.changes, len(workspace.table.inventory))
+        self._rooms: Rooms | None = None
 
     def tell_users_apart(self, turns: list[Turn], kept: list[Entry]) -> None:
         """Once all classes have been seen: what is true of one user's jobs may not be of another's."""
@@ -272,7 +272,8 @@ class _Cycle:
         wait, is_new = self._known_wait(turn), turn.key not in self._blocked
         is_known = wait is not None
         if wait is None:
-            if self._explains or turn.jobs.request.licenses or not self._is_short_now(turn):
+            is_short = self._capacity.is_short_of(turn.jobs.partition, candidate.demand)
+            if not is_short or self._explains or turn.jobs.request.licenses:
                 return None
             wait = RESOURCES
         if is_new or not is_known:
@@ -438,6 +439,8 @@ class _Cycle:
         if open_now is not None:
             key = (key, id(jobs), self._openings.version)
         counts = [self._table.free, *reached]
+        if self._rooms is None:
+            self._rooms = Rooms(self._table.changes, len(self._table.inventory))
         return self._rooms.get(key, lambda: self._room_in(turn.candidate, counts, open_now))
 
     def _room_in(self, candidate: Candidate, counts: list[Counts], open_nodes: Mask | None = None) -> Room:

@@ -31,8 +31,10 @@ class Lineup:
         if lasting and settings is snapshot.settings:
             present = set(map(id, snapshot.classes))
             self.kept = [e for e in lasting if (turn := e[-1]).is_fresh and id(turn.jobs) in present]
-            known = {id(entry[-1].jobs) for entry in self.kept}
-            self.others = [jobs for jobs in snapshot.classes if id(jobs) not in known]
+            self.others = ()
+            if len(self.kept) < len(present):
+                known = {id(entry[-1].jobs) for entry in self.kept}
+                self.others = [jobs for jobs in snapshot.classes if id(jobs) not in known]
         #: All `Candidate.head` there are.
         self.heads = {entry[-1].candidate.head for entry in self.kept}
 

@@ -49,9 +49,8 @@ class Timeline:
         if gone:
             self._sorted = None
         count = 0
-        for job_id, job in current.items():
-            if job_id in self._known:
-                continue
+        for job_id in [job_id for job_id in current if job_id not in self._known]:
+            job = current[job_id]
             self._sorted = None
             self._known[job_id] = (job, self._shares_of(job))
             insort(self._order, (job.end_time, job_id))

@@ -67,7 +67,7 @@ def steps(
     cycle = _Cycle(snapshot, workspace, accounts, queue, lineup.heads, explain=explain)
 
     turns: list[Turn] = []
-    for jobs in lineup.others:
+    for number, jobs in enumerate(lineup.others, start=1):
         turn = lineup.turn(jobs)
         if turn is None:
             continue
@@ -76,7 +76,7 @@ def steps(
             turns.append(turn)
         else:
             draft.wait(turn, misfit)
-        if len(turns) % _GLANCES == 0:
+        if number % _GLANCES == 0:
             yield
     cycle.tell_users_apart(turns, lineup.kept)
     yield from queue.load(turns, lineup.kept)

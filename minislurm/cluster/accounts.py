@@ -30,13 +30,14 @@ from minislurm.domain.job import Job, JobSpec
 from minislurm.domain.node import Node
 from minislurm.domain.partition_access import allows_groups
 from minislurm.domain.resources import NodeAllocation
-from minislurm.domain.states import NodeState, Reason
+from minislurm.domain.states import FINAL_STATES, NodeState, Reason
 from minislurm.domain.tres import parse_weights
 from minislurm.scheduling.accounts import AccountsSnapshot
 from minislurm.scheduling.fair_share import History, UserKey
 from minislurm.scheduling.limits import Charged, Hit, Ledger, Limits, RuleBook, access_hit, priority_range
 
 _HISTORY_LASTS_S = 5.0
+_LN_2 = math.log(2.0)
 #: Less than this is nothing (TRES-seconds).
 _NOTHING = 1e-6
 
@@ -106,10 +107,9 @@ class AccountsState(Struct):
 
     def count(self, job: Job, sign: int) -> None:
         """Takes a record's jobs into the number of submitted ones, or out of it."""
-        number = jobs_in(job)
-        if number:
+        if job.state not in FINAL_STATES:
             who = self.charged_of(job)
-            submitted = self.submitted.get(who, 0) + sign * number
+            submitted = self.submitted.get(who, 0) + sign * (len(job.pending_tasks) or 1)
             if submitted:
                 self.submitted[who] = submitted
             else:
@@ -175,11 +175,13 @@ class AccountsState(Struct):
         r · (1 - 2^(-t/h)) · h / ln 2.
         """
         passed = max(0.0, now - record.time)
+        if not passed:
+            return record.tres_seconds
         half_life = self.settings.decay_half_life_s
         left, grown = 1.0, passed
         if half_life:
             left = 2.0 ** (-passed / half_life)
-            grown = -math.expm1(-passed / half_life * math.log(2.0)) * half_life / math.log(2.0)
+            grown = -math.expm1(-passed / half_life * _LN_2) * half_life / _LN_2
         rates = self.limits.ledger.of("user", record.account, record.user).tres
         result = {name: amount * left for name, amount in record.tres_seconds.items()}
         for name, rate in rates.items():

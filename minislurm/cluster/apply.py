@@ -49,13 +49,25 @@ from minislurm.domain.tres import tres_of_allocation
 
 def apply(state: ClusterState, event: Event) -> None:
     match event:
+        case JobSubmitted():
+            _submit(state, event)
+        case RunPlaced():
+            _place(state, event)
+        case RunStarted():
+            job = _touch(state, event.job_id)  # it holds nodes as before: no index differs
+            job.state = JobState.RUNNING
+            job.start_time = event.time
+            for part in job.allocation:
+                state.nodes[part.node].launch_failures = 0
+        case RunEnding():
+            _begin_ending(state, event)
+        case RunEnded():
+            _end_run(state, event)
         case ClusterConfigured():
             # What was used until now was used under the settings of until now.
             state.accounts.settle_all(event.time)
             state.configure(configuration_file.from_json(event.configuration))
             state.configuration_text = event.configuration
-        case JobSubmitted():
-            _submit(state, event)
         case JobUpdated():
             _update(state, event.job)
         case JobRequeued():
@@ -72,25 +84,13 @@ def apply(state: ClusterState, event: Event) -> None:
             state.index_job(job)
         case TaskDetached():
             _detach(state, event)
-        case RunPlaced():
-            _place(state, event)
         case NodePrepared():
             job = _touch(state, event.job_id)
             job.prepared_nodes = (*job.prepared_nodes, event.node)
-        case RunStarted():
-            job = _touch(state, event.job_id)  # it holds nodes as before: no index differs
-            job.state = JobState.RUNNING
-            job.start_time = event.time
-            for part in job.allocation:
-                state.nodes[part.node].launch_failures = 0
-        case RunEnding():
-            _begin_ending(state, event)
         case NodeReleased():
             job = _touch(state, event.job_id)
             job.open_nodes = tuple(n for n in job.open_nodes if n != event.node)
             _release(state, job, event.node, event.time)
-        case RunEnded():
-            _end_run(state, event)
         case PendingEnded():
             _end_pending(state, event)
         case JobSignalled():

@@ -34,6 +34,8 @@ def handle(state: ClusterState, message: Message, now: float, record: Callable[[
     if isinstance(decided, Refusal):
         transaction.refusal = decided
         return transaction
+    if not decided:  # of most timers nothing comes: what they were for is over
+        return transaction
     # What follows comes before what was decided beside it: a run must have ended before the next event of
     # the same message looks at the job. Each follower is worked out when those before it have been
     # applied, so that two of them cannot give the same new id away.
@@ -48,6 +50,6 @@ def handle(state: ClusterState, message: Message, now: float, record: Callable[[
         transaction.events.append(event)
         transaction.effects += react(state, event)
         followers = follow(state, event)
-        if followers != []:  # of most events nothing follows
+        if followers:  # of most events nothing follows
             stack.append(iter(followers))
     return transaction

@@ -57,6 +57,10 @@ def decide(state: ClusterState, message: Message, now: float) -> list[Event] | R
             return runs.decide_placement(state, message, now)
         case PreemptionProposed():
             return preemptions.decide_preemption(state, message, now)
+        case TimeLimitReached():
+            return runs.decide_time_limit(state, message, now)
+        case PrepareTimeout():
+            return runs.decide_prepare_timeout(state, message, now)
         case CreateStep():
             return runs.decide_step(state, message, now)
         case StepEnded():
@@ -91,10 +95,6 @@ def decide(state: ClusterState, message: Message, now: float) -> list[Event] | R
             return node_messages.decide_answer(state, message, now)
         case PrepareFailed():
             return runs.decide_prepare_failure(state, message, now)
-        case PrepareTimeout():
-            return runs.decide_prepare_timeout(state, message, now)
-        case TimeLimitReached():
-            return runs.decide_time_limit(state, message, now)
         case SignalDue():
             return runs.decide_signal_due(state, message, now)
         case EligibilityDue():

@@ -35,11 +35,11 @@ def end_run(
         final, reason = JobState.NODE_FAIL, Reason.NODE_DOWN
     if cause is EndCause.BATCH_KILLED:
         exit_code, exit_signal = 0, 9
-    down = tuple(
+    down = [
         part.node
         for part in job.allocation
         if part.node not in released_nodes and state.nodes[part.node].state is NodeState.DOWN
-    )
+    ]
     return RunEnding(
         time=now,
         job_id=job.id,

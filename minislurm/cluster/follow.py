@@ -23,6 +23,7 @@ from minislurm.cluster.events import (
     PendingEnded,
     RunEnded,
     RunEnding,
+    RunPlaced,
     RunStarted,
     TaskDetached,
 )
@@ -37,8 +38,16 @@ from minislurm.domain.states import JobState, NodeState
 def follow(state: ClusterState, event: Event) -> Iterable[Event]:
     """Called after `event` was applied; what it gives is applied one by one while it is worked out."""
     match event:
+        case JobSubmitted():
+            given_up = give_up(state.jobs[event.job.id], event.time)
+            if given_up or not event.job.dependencies:
+                return given_up
+            return _settle_all(state, event.job.id, event.time)
+        case RunPlaced():
+            return []
         case RunEnding():
-            return [*_drain_broken(state, event), *_end_if_clear(state, event.job_id, event.time)]
+            ended = _end_if_clear(state, event.job_id, event.time)
+            return [*_drain_broken(state, event), *ended] if event.avoid_nodes else ended
         case NodeReleased():
             return _end_if_clear(state, event.job_id, event.time)
         case RunEnded():
@@ -46,11 +55,6 @@ def follow(state: ClusterState, event: Event) -> Iterable[Event]:
             return chain(due, _wake(state, event.job_id, event.time)) if _anyone_waits(state) else due
         case PendingEnded() | RunStarted():
             return _wake(state, event.job_id, event.time) if _anyone_waits(state) else []
-        case JobSubmitted():
-            given_up = give_up(state.jobs[event.job.id], event.time)
-            if given_up or not event.job.dependencies:
-                return given_up
-            return _settle_all(state, event.job.id, event.time)
         case JobUpdated():
             job_id = event.job.id
             if state.jobs[job_id].state is JobState.COMPLETING:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -83,6 +84,7 @@ def _named(name: str) -> str:
     return f"name {name}"
 
 
+@lru_cache(maxsize=1024)
 def _sized(request: ResourceRequest) -> str:
     gpus = request.gpus_total or request.gpus_per_node * request.nodes_min
     gpus = max(gpus, request.gpus_per_task * request.tasks)

@@ -38,11 +38,10 @@ def has_licenses(state: ClusterState, job: Job) -> bool:
 
 def may_share(state: ClusterState, job: Job, names: Iterable[NodeName]) -> bool:
     """On a node that holds a job with --exclusive=user, all jobs are of one user."""
+    user_id, is_alone = job.spec.user_id, job.request.exclusive_user is not None
     for name in names:
         for other_id in state.nodes[name].jobs:
             other = state.jobs[other_id]
-            if other.spec.user_id == job.spec.user_id:
-                continue
-            if job.request.exclusive_user is not None or other.request.exclusive_user is not None:
+            if other.spec.user_id != user_id and (is_alone or other.request.exclusive_user is not None):
                 return False
     return True

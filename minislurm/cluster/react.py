@@ -55,22 +55,15 @@ from minislurm.domain.node import Node
 from minislurm.domain.states import JobState, NodeState
 from minislurm.scheduling.rivals import gives_way
 
+_SCHEDULE = Schedule()
+
 
 def react(state: ClusterState, event: Event) -> list[Effect]:
     match event:
         case JobSubmitted():
-            return [Schedule(), *waiting_timers(state, event.job)]
-        case JobUpdated():
-            return _updated(state, state.jobs[event.job.id])
-        case DependencySettled() | JobRequeued():
-            job = state.jobs[event.job_id]
-            return [Schedule(), JobChanged(job.id), *waiting_timers(state, job)]
-        case JobEligible():
-            return [Schedule(), *waiting_timers(state, state.jobs[event.job_id])]
+            return [_SCHEDULE, *waiting_timers(state, event.job)]
         case RunPlaced():
             return _placed(state, state.jobs[event.job_id], event.time)
-        case NodePrepared():
-            return _start_if_prepared(state.jobs[event.job_id])
         case RunStarted():
             job = state.jobs[event.job_id]
             # Somebody may wait for the time when it gives way.
@@ -78,34 +71,43 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
             return [*wanted, JobChanged(job.id), *run_timers(job), *dependent_timers(state, job)]
         case RunEnding():
             return _ending(state, state.jobs[event.job_id], event)
-        case NodeReleased():
-            return [_let_go(state, event.node, event.job_id, event.run), Schedule()]
         case RunEnded():
-            return [Schedule(), JobChanged(event.job_id), *_ended(state, event)]
+            return [_SCHEDULE, JobChanged(event.job_id), *_ended(state, event)]
+        case JobUpdated():
+            return _updated(state, state.jobs[event.job.id])
+        case DependencySettled() | JobRequeued():
+            job = state.jobs[event.job_id]
+            return [_SCHEDULE, JobChanged(job.id), *waiting_timers(state, job)]
+        case JobEligible():
+            return [_SCHEDULE, *waiting_timers(state, state.jobs[event.job_id])]
+        case NodePrepared():
+            return _start_if_prepared(state.jobs[event.job_id])
+        case NodeReleased():
+            return [_let_go(state, event.node, event.job_id, event.run), _SCHEDULE]
         case PendingEnded():
             job = state.jobs[event.job_id]
-            return [Schedule(), JobChanged(job.id), *dependent_timers(state, job)]
+            return [_SCHEDULE, JobChanged(job.id), *dependent_timers(state, job)]
         case JobSignalled():
             return _signal(state.jobs[event.job_id], event)
         case NodeRegistered():
             return _reconcile(state, event)
         case NodeChanged():
-            return [Schedule()]
+            return [_SCHEDULE]
         case StaleRunEnded():
             job_id, _, run = event.run.partition(".")
-            return [ForgetRun(event.node, JobId(int(job_id)), RunNumber(int(run))), Schedule()]
+            return [ForgetRun(event.node, JobId(int(job_id)), RunNumber(int(run))), _SCHEDULE]
         case ReservationChanged():
-            return [Schedule(), *reservation_timers(event.reservation)]
+            return [_SCHEDULE, *reservation_timers(event.reservation)]
         case AccountsChanged():
-            return [Schedule()]
+            return [_SCHEDULE]
         case PartitionChanged() | ReservationEnded() | NodeWeightChanged():
-            return [Schedule()]
+            return [_SCHEDULE]
         case _:
             return []
 
 
 def _updated(state: ClusterState, job: Job) -> list[Effect]:
-    effects: list[Effect] = [Schedule(), JobChanged(job.id)]
+    effects: list[Effect] = [_SCHEDULE, JobChanged(job.id)]
     if job.state is JobState.PENDING:
         effects += waiting_timers(state, job)
     elif job.state is JobState.RUNNING:
@@ -135,7 +137,7 @@ def _ending(state: ClusterState, job: Job, event: RunEnding) -> list[Effect]:
     kill = event.cause in _KILLING
     ends: list[Effect] = [EndRun(name, job.id, job.run, event.cause, kill) for name in job.open_nodes]
     released = [_let_go(state, name, job.id, job.run) for name in event.released_nodes]
-    return [*ends, *released, Schedule(), JobChanged(job.id)]
+    return [*ends, *released, _SCHEDULE, JobChanged(job.id)]
 
 
 def _let_go(state: ClusterState, name: NodeName, job_id: JobId, run: RunNumber) -> Effect:

@@ -252,6 +252,8 @@ def refuse_use(state: ClusterState, job: Job, partition_nodes: Iterable[str]) ->
 
 def may_run(state: ClusterState, job: Job, names: Iterable[str], now: float) -> bool:
     """May the job start on these nodes now, as far as reservations go?"""
+    if not (state.reservations or job.request.reservation):
+        return True
     own = state.reservations.get(job.request.reservation)
     if job.request.reservation and own is None:
         return False

@@ -118,15 +118,15 @@ def decide_report(state: ClusterState, message: NodeReport, now: float) -> Answe
     report = message.report
     stale = _stale(state, message, now)
     job = current(state, report.job_id, report.run)
-    if stale or job is None or all(part.node != message.node for part in job.allocation):
+    if stale or job is None or message.node not in [part.node for part in job.allocation]:
         return stale
     match report.phase:
-        case "PREPARED":
-            return _prepared(job, message.node, now)
         case "RUNNING":
             return _running(job, report, now)
         case "EXITED":
             return _exited(state, job, message, now)
+        case "PREPARED":
+            return _prepared(job, message.node, now)
         case "CLEAN":
             return _clean(job, message.node, now)
     raise AssertionError(f"unknown phase {report.phase!r}")

@@ -20,7 +20,7 @@ from minislurm.domain.ids import Bitmap, JobId
 from minislurm.domain.job import Job
 from minislurm.domain.node import Node
 from minislurm.domain.reservation import Reservation, ReservationFlag
-from minislurm.domain.resources import capability_number
+from minislurm.domain.resources import GpuGroup, capability_number
 from minislurm.domain.states import JobState
 from minislurm.scheduling.model import (
     NodeAvailability,
@@ -36,20 +36,29 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
     """A copy as cheap as it can be: it must stay true while the state goes on. What has not changed since the
     last one are the same objects, by which a pass's `Workspace` knows what it need not read again."""
     nodes, running = state.kept.nodes, state.kept.running
+    partitions, looks = state.kept.partitions, state.queue.looks
+    reservations = state.reservations.values()
     return Snapshot(
         now=now,
         nodes=[nodes.get(name) or kept_availability(state, node) for name, node in state.nodes.items()],
         running=[running.get(job_id) or kept_run(state, job_id) for job_id in state.active],
         classes=[
-            _kept_class(state, key, queued)
+            view
+            if (view := queued.view) is not None
+            and not queued.array_rests
+            and not looks
+            and view.partition is partitions.get(key.partition)
+            else _kept_class(state, key, queued)
             for key, queued in state.queue.classes.items()
             if key.partition in state.partitions  # it may have left the configuration
         ],
         topology=state.topology,
         settings=state.configuration.scheduler,
-        job_factor_max=max((p.priority_job_factor for p in state.partitions.values()), default=1),
-        reservations=tuple(_reserved(r) for r in sorted(state.reservations.values(), key=_by_start)),
-        licenses=free_licenses(state),
+        job_factor_max=max([p.priority_job_factor for p in state.partitions.values()], default=1),
+        reservations=tuple([_reserved(r) for r in sorted(reservations, key=_by_start)])
+        if reservations
+        else (),
+        licenses=free_licenses(state) if state.configuration.licenses else {},
         accounts=state.accounts.snapshot(now, state.nodes.values()),
         max_victims=state.configuration.preemption.max_victims,
     )
@@ -63,8 +72,9 @@ def kept_availability(state: ClusterState, node: Node) -> NodeAvailability:
 
 
 def availability(node: Node) -> NodeAvailability:
-    cpus, gpus = (1 << node.cpus) - 1, (1 << node.gpu_count) - 1
-    types = {group.type for group in node.gpus if group.type}
+    cpus, groups = (1 << node.cpus) - 1, node.gpus
+    gpus = (1 << sum([group.count for group in groups])) - 1
+    types = {group.type for group in groups if group.type} if groups else ()
     return NodeAvailability(
         name=node.name,
         usable=node.is_usable,
@@ -78,17 +88,17 @@ def availability(node: Node) -> NodeAvailability:
         features=frozenset(node.spec.features),
         weight=node.weight,
         gpu_shares=tuple(node.gpu_shares.items()),
-        gpu_attributes=_attributes(node),
-        gpu_links=node.gpu_links,
+        gpu_attributes=_attributes(groups) if groups else {},
+        gpu_links=node.gpu_links if groups else (),
         jobs=len(node.jobs),
         last_placed=node.last_placed,
     )
 
 
-def _attributes(node: Node) -> dict[str, tuple[int, str]]:
+def _attributes(groups: tuple[GpuGroup, ...]) -> dict[str, tuple[int, str]]:
     """By GPU type: memory in MiB and compute capability, where known. Unlike GPUs of one type: the least."""
     attributes: dict[str, tuple[int, str]] = {}
-    for group in node.gpus:
+    for group in groups:
         if group.memory_mib or group.capability:
             other = attributes.get(group.type, (group.memory_mib, group.capability))
             least = min(group.capability, other[1], key=capability_number)
@@ -198,7 +208,7 @@ def _partition(state: ClusterState, name: str) -> Partition:
     return found
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Members(Sequence[QueuedJob]):
     """Makes a `QueuedJob` only for those that the pass looks at: of ten thousand, often one."""
 

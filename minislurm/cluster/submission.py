@@ -44,7 +44,8 @@ def decide_submission(state: ClusterState, message: SubmitJob, now: float) -> li
     refusal = reservations.refuse_use(state, job, partition.nodes)
     if refusal is None and job.priority is not None and not message.caller.is_operator:
         refusal = refuse_priority(state.accounts, job, partition)
-    refusal = refusal or refuse_job(state.accounts, job, least_tres(job.request, partition))
+    if refusal is None and state.accounts.limits_are_enforced:
+        refusal = refuse_job(state.accounts, job, least_tres(job.request, partition))
     return refusal or [JobSubmitted(now, job, message.request_id)]
 
 
@@ -72,7 +73,9 @@ def _refuse(state: ClusterState, spec: JobSpec, partition: Partition, caller: Ca
         len(spec.array_tasks) > limits.max_array_size or spec.array_tasks[-1] >= limits.max_array_size
     ):
         return Refusal(RefusalCode.INVALID_ARRAY)
-    if any(one >= next_ for one, next_ in zip(spec.array_tasks, spec.array_tasks[1:], strict=False)):
+    if spec.is_array and any(
+        one >= next_ for one, next_ in zip(spec.array_tasks, spec.array_tasks[1:], strict=False)
+    ):
         return Refusal(RefusalCode.INVALID_ARRAY)
     if spec.time_limit_s is not None and not is_time_limit(spec.time_limit_s):
         return Refusal(RefusalCode.INVALID_TIME_LIMIT)
@@ -143,10 +146,10 @@ def check_request(state: ClusterState, request: ResourceRequest, partition: Part
         refusal = check_topology(state.topology, request, nodes)
     if refusal is not None:
         return refusal
-    if not kinds or any(not node.cpus for node in kinds):
+    most_cpus = [node.cpus for node in kinds]
+    if not kinds or not all(most_cpus):
         return None  # what a node has is not known before it registers
-    cpus = max(request.cpus_per_task, request.cpus_per_node_min)
-    if cpus > max(node.cpus for node in kinds):
+    if max(request.cpus_per_task, request.cpus_per_node_min) > max(most_cpus):
         return Refusal(RefusalCode.NODE_CONFIGURATION, details=("CPU count per node can not be satisfied",))
     if not any(_has_memory(node, request) for node in kinds):
         return Refusal(RefusalCode.NODE_CONFIGURATION, details=("Memory specification can not be satisfied",))

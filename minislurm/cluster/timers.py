@@ -48,6 +48,8 @@ def reservation_timers(reservation: Reservation) -> list[Effect]:
 
 def waiting_timers(state: ClusterState, job: Job) -> list[Effect]:
     """What time alone does to a job that waits: it becomes eligible, or has waited too long."""
+    if job.state is not JobState.PENDING:
+        return []
     return [*pending_timers(state, job), *last_start_timers(job)]
 
 
@@ -72,6 +74,8 @@ def pending_timers(state: ClusterState, job: Job) -> list[Effect]:
 
 def dependent_timers(state: ClusterState, job: Job) -> Iterator[Effect]:
     """When jobs that wait for a while after this one's start will have waited long enough."""
+    if not state.dependents:
+        return
     for target in {job.id, job.array_job_id}:
         for job_id in state.dependents.get(target, ()):
             yield from pending_timers(state, state.jobs[job_id])

@@ -52,7 +52,7 @@ class TresAmount(Struct, frozen=True):
     amount: int
 
 
-class ResourceRequest(Struct, frozen=True):
+class ResourceRequest(Struct, frozen=True, cache_hash=True):
     """A job's needs, worked out from its options; what scheduling sees. Identical requests form a class.
 
     Exactly one of the task forms holds: `tasks` in all, spread so that each node gets at least one and
@@ -112,11 +112,6 @@ class ResourceRequest(Struct, frozen=True):
     spread: bool = False
     #: `tasks` are those of `nodes_min` nodes; more nodes bring more, in proportion (no ``--ntasks``).
     tasks_follow_nodes: bool = False
-
-    def __hash__(self) -> int:
-        # Of what differs most: every look at a class of jobs hashes its request, which has thirty fields.
-        size = (self.nodes_min, self.tasks, self.cpus_per_task, self.memory_per_node_mib)
-        return hash((size, self.gpus_per_node, self.gpus_per_task, self.gpus_total, self.gpu_type))
 
     @property
     def limits_domains(self) -> bool:

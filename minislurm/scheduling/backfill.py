@@ -94,14 +94,21 @@ class Backfill:
         fit: Fit,
         edges: Sequence[float] = (),
         segments: Segments = lambda times: [0],
+        single: Share | None = None,
     ) -> Generator[None, None, Reservation | None]:
         """Earliest start for a head that would get what `fit` says, if nothing else were started.
 
         None: not even after everything has ended, because of an earlier reservation without an end.
-        `edges`: times besides ends at which nodes open; `segments`: within each none closes.
-        Yields between units of work.
+        `edges`: times besides ends at which nodes open; `segments`: within each none closes. `single`: what
+        `fit` says whenever it fits, where there is but one node. Yields between units of work.
         """
         yield from self._load()
+        if single is not None and not self.reservations:
+            earliest = self._timeline.earliest_in_single(single, free)
+            if earliest is None:
+                return None
+            time, then = earliest
+            return self._keep(partition.name, time, time + duration_s, (single,), then)
         yield from self._timeline.sort()
         ends = self._timeline.sorted()
         times = self._times(ends.ends, edges)

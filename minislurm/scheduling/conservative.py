@@ -56,6 +56,7 @@ class ConservativeBackfill(Backfill):
         fit: Fit,
         edges: Sequence[float] = (),
         segments: Segments = lambda times: [0],
+        single: Share | None = None,
     ) -> Generator[None, None, Reservation | None]:
         """Earliest start beside everything reserved so far. None: none was found."""
         yield from self._load()

@@ -7,7 +7,7 @@ equal jobs are merged by the order of their next job; the first job that cannot 
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable
-from math import inf, isfinite
+from math import isfinite
 
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import Reason
@@ -17,16 +17,18 @@ from minislurm.scheduling.backfill import Backfill, Reservation, at_least_zero, 
 from minislurm.scheduling.capacity import Capacity
 from minislurm.scheduling.conservative import ConservativeBackfill
 from minislurm.scheduling.draft import Draft
-from minislurm.scheduling.model import TASK_LIMIT, Plan, Preemption, PriorityLine, Snapshot, Wait
+from minislurm.scheduling.lineup import PRIORITY, RESOURCES, Lineup
+from minislurm.scheduling.model import TASK_LIMIT, Plan, Preemption, Snapshot, Wait
 from minislurm.scheduling.nodes import Counts, Mask, Share
 from minislurm.scheduling.openings import Openings
-from minislurm.scheduling.order import Queue, Ranking, Turn
+from minislurm.scheduling.order import Entry, Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
 from minislurm.scheduling.preemption import Victims
 from minislurm.scheduling.ranks import Ranks
 from minislurm.scheduling.rivals import Rival
 from minislurm.scheduling.room import Room
 from minislurm.scheduling.rooms import Rooms
+from minislurm.scheduling.single import fits
 from minislurm.scheduling.strategies import Strategies
 from minislurm.scheduling.work import finished
 from minislurm.scheduling.workspace import Candidate, Head, Verdicts, Workspace
@@ -34,7 +36,8 @@ from minislurm.scheduling.workspace import Candidate, Head, Verdicts, Workspace
 #: Misfits for which it helps to see what each node lacks.
 _NODE_REASONS = frozenset({Reason.PARTITION_CONFIG, Reason.BAD_CONSTRAINTS, Reason.NODES_UNAVAILABLE})
 
-_RESOURCES, _PRIORITY = Wait(Reason.RESOURCES), Wait(Reason.PRIORITY)
+#: Turns that cost next to nothing, between two yields.
+_GLANCES = 50
 
 
 def schedule(snapshot: Snapshot, workspace: Workspace | None = None, *, explain: bool = False) -> Plan:
@@ -55,29 +58,37 @@ def steps(
     accounts = AccountsPass(snapshot.accounts, snapshot.settings)
     ranking = Ranking(snapshot, accounts, len(workspace.table.inventory), workspace.cpus)
     draft, queue = Draft(), Queue(accounts, Ranks(snapshot, accounts, workspace.total_of))
-    cycle = _Cycle(snapshot, workspace, accounts, queue, explain=explain)
+    lineup = Lineup(snapshot, workspace, ranking)
+    if not explain and (as_before := lineup.plan_as_before(queue)) is not None:
+        return as_before
+    cycle = _Cycle(snapshot, workspace, accounts, queue, lineup.heads, explain=explain)
 
     turns: list[Turn] = []
-    for jobs in snapshot.classes:
-        if not jobs.jobs:
+    for number, jobs in enumerate(lineup.others, start=1):
+        turn = lineup.turn(jobs)
+        if turn is None:
             continue
-        candidate = workspace.candidate(jobs)
-        turn = cycle.turn(candidate, ranking.line(candidate))
-        misfit = cycle.misfit(candidate)
+        misfit = cycle.misfit(turn.candidate)
         if misfit is None:
             turns.append(turn)
         else:
             draft.wait(turn, misfit)
-        yield
-    cycle.tell_users_apart(turns)
-    yield from cycle.load_strategies(turns)
-    yield from queue.load(turns)
+        if number % _GLANCES == 0:
+            yield
+    cycle.tell_users_apart(turns, lineup.kept)
+    yield from cycle.load_strategies([*turns, *[entry[-1] for entry in lineup.kept]])
+    yield from queue.load(turns, lineup.kept)
+    workspace.lasting = (snapshot.settings, queue.lasting)
     turns.clear()  # so that they are let go of one by one, not all at the end
 
+    glances = 0
     while not cycle.is_over and (turn_now := queue.pop()) is not None:
         turn = turn_now
         if (behind := cycle.why_behind_heads(turn)) is not None:
             draft.wait(turn, behind)
+            glances += 1
+            if glances % _GLANCES:
+                continue
         elif (limit := (yield from _start(turn, cycle, queue, draft))) is not None:
             # Its account's, user's or QOS' limit, not the nodes: it holds nobody else up.
             draft.wait(turn, limit)
@@ -89,6 +100,8 @@ def steps(
         yield
     draft.preemptions, draft.wake_time = cycle.preemptions, cycle.victims.wake_time
     plan = draft.plan()
+    if workspace.verdicts is not None and not (plan.placements or plan.limited):
+        workspace.verdicts.plan = plan
     return with_prices(plan, draft.bids, accounts, workspace.filters) if draft.bids else plan
 
 
@@ -141,6 +154,7 @@ class _Cycle:
         workspace: Workspace,
         accounts: AccountsPass,
         queue: Queue,
+        heads: set[str],
         *,
         explain: bool,
     ) -> None:
@@ -148,8 +162,10 @@ class _Cycle:
         self._now = snapshot.now
         self._depth = settings.backfill_depth
         self._accounts = accounts
+        self._has_accounts = bool(accounts)
         self._queue = queue
         self._explains = explain
+        self._workspace = workspace
         self._table = workspace.table
         self._filters = workspace.filters
         self._strategies = Strategies(snapshot, workspace.table)
@@ -162,36 +178,38 @@ class _Cycle:
         #: By `Candidate.head`: so many blocked jobs have been met, the head first.
         self._blocked_in: dict[str, int] = {}
         #: All that may come in `_blocked_in`.
-        self._heads: set[str] = set()
+        self._heads = heads
         #: Without backfill: nodes on which nothing more starts.
         self._closed: Mask | None = None
         #: Blocked requests looked at behind a head.
         self._looked_at = 0
+        #: Whether the classes that are left are all too far back, whatever their order.
+        self.is_over = False
         #: In a pass less and less is free: what is blocked stays so, and whatever takes as long or longer.
         #: By `Turn.key`: since which end.
         self._blocked: dict[tuple[int, int], tuple[float, Wait]] = {}
         #: What the last pass left, as far as it is still true.
         self._last: Verdicts | None = None
         self._heads_are_the_same = True
+        #: Whether nothing but room decides where jobs may be. Known when all classes have been seen.
+        self._is_plain = False
         keeps = settings.backfill == "easy" and not explain and self._openings.are_trivial
         keeps = keeps and not self.victims.matter  # time alone may bring a way to start
         if keeps and workspace.is_still and workspace.verdicts is not None:
             self._last = workspace.verdicts if workspace.verdicts.settings is settings else None
-        workspace.verdicts = Verdicts(settings, self._blocked, {}) if keeps else None
+        workspace.verdicts = Verdicts(settings, self._blocked, {}, self._capacity) if keeps else None
         self._told = workspace.verdicts
         self._in_turn: Turn | None = None
-        self._rooms = Rooms(workspace.table.changes, len(workspace.table.inventory))
+        self._rooms: Rooms | None = None
 
-    def turn(self, candidate: Candidate, priority: PriorityLine) -> Turn:
-        self._heads.add(candidate.head)
-        limit_s = candidate.jobs.time_limit_s
-        return Turn(candidate, priority, self._now + limit_s if limit_s else inf)
-
-    def tell_users_apart(self, turns: list[Turn]) -> None:
+    def tell_users_apart(self, turns: list[Turn], kept: list[Entry]) -> None:
         """Once all classes have been seen: what is true of one user's jobs may not be of another's."""
-        if self._openings.users_matter:
-            for turn in turns:
-                turn.key = (turn.candidate.number, turn.jobs.user_id)
+        self._is_plain = self._openings.are_trivial
+        users_matter = self._openings.users_matter
+        if users_matter or self._workspace.users_matter:
+            for turn in (*turns, *[entry[-1] for entry in kept]):
+                turn.key = (turn.candidate.number, turn.jobs.user_id if users_matter else 0)
+        self._workspace.users_matter = users_matter
 
     def load_strategies(self, turns: list[Turn]) -> Generator[None, None, None]:
         partitions = {turn.jobs.partition.name: turn.jobs.partition for turn in turns}
@@ -200,7 +218,7 @@ class _Cycle:
     def misfit(self, candidate: Candidate) -> Wait | None:
         """Why it cannot start whoever ends; such jobs hold nobody up."""
         jobs = candidate.jobs
-        closed = self._openings.misfit(jobs)
+        closed = self._openings.misfit(jobs) if candidate.is_choosy else None
         reason = candidate.misfit or closed
         if reason is None:
             return None
@@ -216,33 +234,43 @@ class _Cycle:
             self._in_turn = None
             if self._known_wait(turn) is not None or self._is_closed(turn) or self._is_beyond_depth(turn):
                 return None
+        if self._is_plain and turn.candidate.single is not None:
+            return self._find_in_single(turn, turn.candidate.single)
         if self._is_short(turn) or not self._openings.has_licenses(turn.jobs):
             return None
         shares = choose(self._room_beside_reservations(turn))
         return self._table.settle(shares) if shares and turn.jobs.request.gpu_share_milli else shares
 
+    def _find_in_single(self, turn: Turn, share: Share) -> list[Share] | None:
+        self._in_turn = turn
+        if not fits(share, self._table.free):
+            return None
+        reached = self._backfill.reached_by(self._now + turn.limit_s)
+        return [share] if all(fits(share, then) for then in reached) else None
+
     def limit(self, turn: Turn, shares: list[Share] | None = None) -> Wait | None:
         """What an account, a user or a QOS may not have more of (there, with `shares`)."""
         rows = self._table.inventory.rows
-        return self._accounts.blocked(turn.jobs, shares, rows) if self._accounts else None
+        return self._accounts.blocked(turn.jobs, shares, rows) if self._has_accounts else None
 
     def place(self, turn: Turn, shares: list[Share]) -> Generator[None, None, tuple[NodeAllocation, ...]]:
         """One more job of the class starts there."""
         allocation = yield from self._table.place(shares)
         self._capacity.started(shares)
-        self._backfill.started(shares, turn.end)
+        self._backfill.started(shares, self._now + turn.limit_s)
         self._openings.started(turn.jobs, shares)
-        self._accounts.started(turn.jobs, shares, self._table.inventory.rows)
+        if self._has_accounts:
+            self._accounts.started(turn.jobs, shares, self._table.inventory.rows)
         return allocation
 
     def why_behind_heads(self, turn: Turn) -> Wait | None:
         """Why the class waits, where that is seen at a glance and nothing is reserved for it: the most common
         turn by far where many wait. None: it has to be looked at."""
-        head, request = turn.candidate.head, turn.jobs.request
-        blocked = self._blocked_in.get(head, 0)
+        candidate = turn.candidate
+        blocked = self._blocked_in.get(candidate.head, 0)
         if (
-            self._accounts  # their limits come first
-            or blocked < self._backfill.reservations_a_partition
+            blocked < self._backfill.reservations_a_partition
+            or self._has_accounts  # their limits come first
             or turn.startable < 1
             or turn.first_blocked >= 0
             or self._looked_at >= self._depth
@@ -251,13 +279,16 @@ class _Cycle:
         wait, is_new = self._known_wait(turn), turn.key not in self._blocked
         is_known = wait is not None
         if wait is None:
-            if self._explains or request.licenses or not self._is_short_now(turn):
+            is_short = self._capacity.is_short_of(turn.jobs.partition, candidate.demand)
+            if not is_short or self._explains or turn.jobs.request.licenses:
                 return None
-            wait = _RESOURCES
+            wait = RESOURCES
         if is_new or not is_known:
-            self._blocked[turn.key] = (turn.end, wait)
-        self._looked_at += is_new
-        self._blocked_in[head] = blocked + 1
+            self._blocked[turn.key] = (self._now + turn.limit_s, wait)
+        self._blocked_in[candidate.head] = blocked + 1
+        if is_new:
+            self._looked_at += 1
+            self.is_over = self._looked_at >= self._depth and len(self._blocked_in) == len(self._heads)
         return wait
 
     def block(self, turn: Turn) -> Generator[None, None, Wait]:
@@ -265,16 +296,16 @@ class _Cycle:
         jobs = turn.jobs
         wait = self._known_wait(turn)
         if wait is None and self._is_beyond_depth(turn):
-            return _PRIORITY
+            return PRIORITY
         is_new = turn.key not in self._blocked
         if wait is not None and is_new:
-            self._blocked[turn.key] = (turn.end, wait)
+            self._blocked[turn.key] = (self._now + turn.limit_s, wait)
         if wait is None:
             lacking = self._openings.license_wait(jobs)
             if lacking is not None:
                 return lacking
             wait = self._why(turn)
-            self._blocked[turn.key] = (turn.end, wait)
+            self._blocked[turn.key] = (self._now + turn.limit_s, wait)
             yield
         if self.victims.matter and wait.reason is Reason.RESOURCES:
             held = yield from self._preempt(turn)
@@ -285,7 +316,8 @@ class _Cycle:
         self._blocked_in[head] = position + 1
         if position:
             self._looked_at += is_new
-        elif self._settings.backfill_order == "shortest":
+        self.is_over = self._looked_at >= self._depth and len(self._blocked_in) == len(self._heads)
+        if not position and self._settings.backfill_order == "shortest":
             yield from self._queue.turn_to_shortest_first(jobs.partition.name)
         if self._settings.backfill == "off":
             mask = self._filters.members(jobs.partition).mask
@@ -313,7 +345,7 @@ class _Cycle:
         self.victims.choose(way)
         for victim in way.victims:
             self._backfill.leave_early(victim.shares, victim.run.end_time)
-        self._backfill.hold(jobs.partition, turn.end, way.shares, way.then)
+        self._backfill.hold(jobs.partition, self._now + turn.limit_s, way.shares, way.then)
         names = tuple([self._table.inventory.names[share.node] for share in way.shares])
         if way.victims:
             victims = tuple([(victim.run.job_id, victim.run.run) for victim in way.victims])
@@ -334,6 +366,7 @@ class _Cycle:
                 self._room_in(turn.candidate, counts, self._openings.allowed(jobs, time))
             ),
             self._openings.edges(), lambda times: self._openings.segments(jobs, times),
+            turn.candidate.single if self._is_plain else None,
         )  # fmt: skip
         if reservation is None:
             self._tell(turn, Head(turn.job.job_id, wait))
@@ -369,13 +402,8 @@ class _Cycle:
         blocked = self._blocked_in.get(turn.candidate.head, 0)
         return blocked >= self._backfill.reservations_a_partition or self._is_beyond_depth(turn)
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the classes that are left are all too far back, whatever their order."""
-        return self._looked_at >= self._depth and len(self._blocked_in) == len(self._heads)
-
     def why_beyond_depth(self, turn: Turn) -> Wait:
-        return self._known_wait(turn) or _PRIORITY
+        return self._known_wait(turn) or PRIORITY
 
     def why_behind(self, turn: Turn, wait: Wait) -> tuple[Wait, ...]:
         """Why those behind the blocked job wait, where that differs."""
@@ -392,12 +420,15 @@ class _Cycle:
         """Resources: not even if it were first. Priority: it would fit, but others come before it."""
         jobs, free = turn.jobs, self._table.free
         if not self._explains and self._is_short_now(turn):
-            return _RESOURCES
+            return RESOURCES
+        single = turn.candidate.single
+        if single is not None and self._is_plain and not self._explains:
+            return PRIORITY if fits(single, free) else RESOURCES
         open_now = self._openings.allowed(jobs, self._now)
         now = self._room_in(turn.candidate, [free], open_now)
-        wait = _PRIORITY
+        wait = PRIORITY
         if choose(now) is None:
-            wait = _RESOURCES
+            wait = RESOURCES
             if open_now is not None and choose(alone := self._room_in(turn.candidate, [free])) is not None:
                 wait = Wait(self._openings.reason(jobs, alone.tasks > 0))
         if not self._explains:
@@ -409,19 +440,21 @@ class _Cycle:
         """Without a look at the nodes: the partition has less free in all, now or when a head starts."""
         if self._is_short_now(turn):
             return True
-        return self._backfill.is_short(turn.jobs.partition, turn.candidate.demand, turn.end)
+        return self._backfill.is_short(turn.jobs.partition, turn.candidate.demand, self._now + turn.limit_s)
 
     def _is_short_now(self, turn: Turn) -> bool:
-        return self._capacity.now(turn.jobs.partition).is_short_of(turn.candidate.demand)
+        return self._capacity.is_short_of(turn.jobs.partition, turn.candidate.demand)
 
     def _known_wait(self, turn: Turn) -> Wait | None:
         known = self._blocked.get(turn.key)
         if known is None and self._last is not None:
             known = self._last.blocked.get(turn.key)
             same_head = self._heads_are_the_same and turn.candidate.head in self._blocked_in
-            if known is not None and known[1] is not _RESOURCES and not same_head:
-                return None  # it waits because of a head, and might not beside another one
-        return known[1] if known is not None and turn.end >= known[0] else None
+            if known is not None and known[1] is not RESOURCES and (not same_head or self._table.changes):
+                # It waits because of a head, and might not beside another one, or by now for what a shorter
+                # job that came after it has taken.
+                return None
+        return known[1] if known is not None and self._now + turn.limit_s >= known[0] else None
 
     def _is_beyond_depth(self, turn: Turn) -> bool:
         return self._looked_at >= self._depth and turn.candidate.head in self._blocked_in
@@ -435,13 +468,15 @@ class _Cycle:
         """Kept for the classes that were in turn last: after a placement only its nodes are looked at."""
         jobs = turn.jobs
         self._in_turn = turn
-        reached = self._backfill.reached_by(turn.end)
+        reached = self._backfill.reached_by(self._now + turn.limit_s)
         open_now = self._openings.allowed(jobs, self._now)
         # Reservations are only added, and what is free behind each is the same object throughout.
         key: Hashable = (turn.candidate.number, tuple(map(id, reached)))
         if open_now is not None:
             key = (key, id(jobs), self._openings.version)
         counts = [self._table.free, *reached]
+        if self._rooms is None:
+            self._rooms = Rooms(self._table.changes, len(self._table.inventory))
         return self._rooms.get(key, lambda: self._room_in(turn.candidate, counts, open_now))
 
     def _room_in(self, candidate: Candidate, counts: list[Counts], open_nodes: Mask | None = None) -> Room:

@@ -14,7 +14,6 @@ from minislurm.domain.configuration import Partition
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.states import Reason
 from minislurm.scheduling.accounts import AccountsPass
-from minislurm.scheduling.backfill import end_of
 from minislurm.scheduling.cycle import steps
 from minislurm.scheduling.model import (
     TASK_LIMIT,
@@ -185,8 +184,7 @@ def _before(
         if other.jobs and rivals.may_be(other.partition):
             candidate = workspace.candidate(other)
             if candidate.misfit is None:
-                end = end_of(snapshot.now, other.time_limit_s)
-                turns.append(Turn(candidate, ranking.line(candidate), end))
+                turns.append(Turn(candidate, ranking.line(candidate)))
         yield
     yield from queue.load(turns)
     reasons = {id(standing.jobs): standing.head.reason for standing in plan.standings}

@@ -103,11 +103,9 @@ class Filters:
         limit_s = jobs.partition.max_time_s
         if limit_s is not None and not 0 < jobs.time_limit_s <= limit_s:
             return Reason.PARTITION_TIME_LIMIT
-        if self._surely_fits(jobs):
-            return None
         key = key_of(jobs)
         if key not in self._misfits:
-            self._misfits[key] = self._misfit(jobs)
+            self._misfits[key] = None if self._surely_fits(jobs) else self._misfit(jobs)
         return self._misfits[key]
 
     def _surely_fits(self, jobs: RequestClass) -> bool:

@@ -30,7 +30,9 @@ class Licenses:
         self._free = dict(free)
         self._now = now
         #: (end, licenses) of all that hold some.
-        self._held = [(max(run.end_time, now), run.licenses) for run in running if run.licenses]
+        self._held: list[tuple[float, Wanted]] = []
+        if free:
+            self._held += [(max(run.end_time, now), run.licenses) for run in running if run.licenses]
         self._claims: list[_Claim] = []
 
     def __bool__(self) -> bool:

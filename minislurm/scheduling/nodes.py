@@ -306,17 +306,17 @@ class NodeTable:
         self.free.memory_mib[node] = available.memory_free_mib
         if self.inventory.type_bits:
             self.free.gpus[:, node] = self.inventory.gpus_by_row(node, available.gpus_free)
-        shared = self.free.shared[node]
-        shared[:] = 0
-        for gpu, milli in available.gpu_shares:
-            shared[gpu] = milli
+            shared = self.free.shared[node]
+            shared[:] = 0
+            for gpu, milli in available.gpu_shares:
+                shared[gpu] = milli
         self.jobs[node] = available.jobs
         self.turns[node] = available.last_placed
 
     def begin(self) -> None:
         """A new pass: all that the last one changed has been read anew."""
         self.changes.clear()
-        self.turn = int(self.turns.max(initial=0))
+        self.turn = int(self.turns.max(initial=0)) if len(self.turns) != 1 else int(self.turns[0])
 
     def copy(self) -> NodeTable:
         table = NodeTable(self.inventory, self.free.copy(), self.cpu_bits.copy(), self.gpu_bits.copy())

@@ -44,19 +44,22 @@ class Ranking:
         settings = snapshot.settings
         self._settings = settings
         self._accounts = accounts
-        max_age_s = max(settings.priority_max_age_s, 1e-9)
-        self._age = AgeRule(snapshot.now, settings.priority_weight_age / max_age_s, max_age_s)
         self._nodes = max(1, nodes)
         self._cpus = max(1, cpus)
         self._snapshot = snapshot
+        self._age = _NO_AGE
         #: What `Candidate.base` depends on besides the class and the cluster: the settings, and the greatest
         #: `priority_job_factor`. Worked out when somebody's priority depends on it.
         self._signature: tuple[SchedulerSection, int] | None = None
 
     def line(self, candidate: Candidate) -> PriorityLine:
+        if candidate.line is not None and candidate.ranking is self._settings:
+            return candidate.line
         jobs = candidate.jobs
         if order_of(jobs, self._settings.order) in _WITHOUT_FACTORS:
-            return PriorityLine(_NO_AGE, jobs.site_factor - jobs.nice, jobs.fixed_priority)
+            candidate.ranking = self._settings
+            candidate.line = PriorityLine(_NO_AGE, jobs.site_factor - jobs.nice, jobs.fixed_priority)
+            return candidate.line
         signature = self._signature or self._sign()
         if candidate.ranking is not signature:
             if candidate.ranking != signature:
@@ -70,6 +73,9 @@ class Ranking:
         if not highest:
             highest = max((c.partition.priority_job_factor for c in self._snapshot.classes), default=1)
         self._signature = (self._settings, max(1, highest))
+        max_age_s = max(self._settings.priority_max_age_s, 1e-9)
+        rate = self._settings.priority_weight_age / max_age_s
+        self._age = AgeRule(self._snapshot.now, rate, max_age_s)
         return self._signature
 
     def _without_age(self, jobs: RequestClass) -> float:
@@ -84,6 +90,7 @@ class Ranking:
 
     def components(self, jobs: RequestClass, eligible_time: float) -> Components:
         """The parts that `line` puts together, for one job of the class, as sprio shows them."""
+        self._sign()
         settings = self._settings
         fair_share, qos, association = self._accounts.factors(jobs)
         waited_s = min(max(self._age.now - eligible_time, 0.0), self._age.max_age_s)
@@ -120,20 +127,23 @@ def order_of(jobs: RequestClass, default: str) -> str:
 class Turn:
     """A class's place in the queue: which of its jobs is next, and how much of that one has started.
 
-    `end`: when a job of the class that starts now ends at the latest. `key`: what is true of one blocked turn
-    is true of all with the same key that take as long or longer.
+    `limit_s`: so long its jobs take at most. `key`: what is true of one blocked turn is true of all with the
+    same key that take as long or longer. `entry`: its entry in the queue, if that stays true as time goes on.
     """
 
     __slots__ = (
-        "candidate", "end", "first_blocked", "job", "jobs", "key", "position", "priority", "startable",
-        "started", "waits",
+        "candidate", "entry", "first_blocked", "is_fresh", "job", "jobs", "key", "limit_s", "position",
+        "priority", "startable", "started", "waits",
     )  # fmt: skip
 
-    def __init__(self, candidate: Candidate, priority: PriorityLine, end: float) -> None:
+    def __init__(self, candidate: Candidate, priority: PriorityLine) -> None:
         self.candidate = candidate
         self.jobs = candidate.jobs
         self.priority = priority
-        self.end = end
+        self.limit_s = self.jobs.time_limit_s or inf
+        self.entry: Entry | None = None
+        #: Nothing has come of it so far: the next pass may have it as it is.
+        self.is_fresh = True
         self.key = (candidate.number, 0)
         self.position = 0
         #: Where the first job stands that cannot start; -1: all could so far. Those behind ask for the same.
@@ -161,18 +171,27 @@ class Turn:
     def is_complete(self) -> bool:
         return self.started >= (len(self.job.tasks) or 1)
 
+    def begin(self, priority: PriorityLine) -> None:
+        """A fresh one comes into another pass."""
+        if self.priority is not priority:
+            self.priority = priority
+            self.entry = None
+
     def start(self) -> None:
+        self.is_fresh = False
         self.started += 1
         self.startable -= 1
 
     def note(self, wait: Wait) -> None:
         """Why the next job waits; those behind it may have another reason."""
+        self.is_fresh = False
         if self.first_blocked < 0:
             self.first_blocked = self.position
         self.waits.append(wait)
 
     def advance(self) -> bool:
         """To the next job; False if there is none."""
+        self.is_fresh = False
         self.position += 1
         if self.position == len(self.jobs.jobs):
             return False
@@ -189,19 +208,22 @@ class Queue:
 
     def __init__(self, accounts: AccountsPass, ranks: Ranks) -> None:
         self._accounts = accounts
+        self._has_accounts = bool(accounts)
         self._ranks = ranks
         self._sorted: Iterator[Entry] = iter(())
         self._first: Entry | None = None
         self._heap: list[Entry] = []
+        #: What the next pass may begin with, if the queue is short.
+        self.lasting: list[Entry] = []
         #: Partitions whose jobs are taken shortest first, whatever their order.
         self._shortest_first: set[str] = set()
 
-    def load(self, turns: Iterable[Turn]) -> Generator[None, None, None]:
-        """The classes as the pass finds them. Yields between units of work."""
+    def load(self, turns: Iterable[Turn], kept: Iterable[Entry] = ()) -> Generator[None, None, None]:
+        """The classes as the pass finds them; `kept`: what is known already. Yields between units of work."""
         pieces: list[Iterator[Entry]] = []
-        piece: list[Entry] = []
+        piece: list[Entry] = [*kept]
         for turn in turns:
-            piece.append(self._entry(turn))
+            piece.append(self.entry(turn))
             if len(piece) % _READ == 0:
                 yield
             if len(piece) == _PIECE:
@@ -210,39 +232,40 @@ class Queue:
                 piece = []
                 yield
         piece.sort(reverse=True)
-        last = _taken_from_the_end(piece)
-        self._sorted = heapq.merge(*pieces, last) if pieces else last
+        self.lasting = [] if pieces else [entry for entry in piece if entry[-1].entry is entry]
+        if pieces:
+            self._sorted = heapq.merge(*pieces, _taken_from_the_end(piece))
+        else:
+            self._sorted = reversed(piece)
         self._first = next(self._sorted, None)
 
     def add(self, turn: Turn) -> None:
-        heapq.heappush(self._heap, self._entry(turn))
+        heapq.heappush(self._heap, self.entry(turn))
 
     def pop(self) -> Turn | None:
-        while (entry := self._take()) is not None:
+        while True:
+            entry = self._first
+            if self._heap and (entry is None or self._heap[0] < entry):
+                entry = heapq.heappop(self._heap)
+            elif entry is None:
+                return None
+            else:
+                self._first = next(self._sorted, None)
             turn = entry[-1]
             # Only fair shares change, and they only grow: a key that still holds is the least.
             if not entry[1] or self._fair_key(turn) == entry[1]:
                 return turn
             self.add(turn)
-        return None
-
-    def _take(self) -> Entry | None:
-        if self._heap and (self._first is None or self._heap[0] < self._first):
-            return heapq.heappop(self._heap)
-        entry = self._first
-        if entry is not None:
-            self._first = next(self._sorted, None)
-        return entry
 
     def is_overtaken(self, turn: Turn) -> bool:
         """Since it was popped, its jobs have started and somebody else has less of its fair share."""
         if not self._fair_key(turn):
             return False
         others = [entry for entry in (self._first, *self._heap[:1]) if entry is not None]
-        return bool(others) and min(others) < self._entry(turn)
+        return bool(others) and min(others) < self.entry(turn)
 
     def _fair_key(self, turn: Turn) -> FairKey:
-        if not self._accounts:
+        if not self._has_accounts:
             return ()
         if turn.jobs.partition.name in self._shortest_first or self._ranks.has_fixed_place(turn):
             return ()
@@ -263,7 +286,17 @@ class Queue:
         self._shortest_first.add(partition)
         yield from self.load(list(self.rest()))
 
-    def _entry(self, turn: Turn) -> Entry:
+    def entry(self, turn: Turn) -> Entry:
+        if self._shortest_first or not turn.is_fresh:
+            return self._make_entry(turn)
+        entry = turn.entry
+        if entry is None:
+            entry = self._make_entry(turn)
+            if self._ranks.is_lasting(turn) and not turn.candidate.is_choosy:
+                turn.entry = entry
+        return entry
+
+    def _make_entry(self, turn: Turn) -> Entry:
         jobs, job = turn.jobs, turn.job
         partition = jobs.partition
         priority: float

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 _Rank = Callable[[RequestClass, float], float]
 
+_levels = lru_cache(maxsize=8)(parse_levels)
+
 
 class Ranks:
     """The ranks of one pass."""
@@ -47,11 +50,16 @@ class Ranks:
         self._now = snapshot.now
         self._accounts = accounts
         self._total = total
-        self._levels = parse_levels(settings.mlfq_levels)
+        self._levels = _levels(settings.mlfq_levels)
         self._promote = settings.mlfq_promote
         #: Who became eligible later than this has not waited long enough.
         self._long_ago = snapshot.now - (settings.large_gang_wait_s or inf)
         self._by_order: dict[str, _Rank] = {"sjf": _expected, "mlfq": self._level, "auction": self._bid}
+
+    def is_lasting(self, turn: Turn) -> bool:
+        """Does its place in the queue stay the same as time goes on?"""
+        order = turn.jobs.partition.order or self._settings.order
+        return order == "fifo" or (order == "sjf" and not self._settings.large_gang_wait_s)
 
     def rank(self, turn: Turn) -> float:
         """Of the turn's next job under the order of its partition; 0 where there is no such number."""

@@ -38,7 +38,7 @@ class Tenants:
         self._stays: list[_Stay] = []
         #: Does the user of a job matter at all in this pass? Known when all classes have been seen.
         self.matter = False
-        if any(run.exclusive_user for run in running):
+        if True in [run.exclusive_user for run in running]:
             self._look()
 
     def see(self, jobs: RequestClass) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Generator, Iterable, Sequence
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 import numpy as np
 
@@ -52,9 +52,8 @@ class Timeline:
         if gone:
             self._sorted = None
         count = 0
-        for job_id, job in current.items():
-            if job_id in self._known:
-                continue
+        for job_id in [job_id for job_id in current if job_id not in self._known]:
+            job = current[job_id]
             self._sorted = None
             self._known[job_id] = (job, self._shares_of(job))
             insort(self._order, (job.end_time, job_id))
@@ -71,6 +70,29 @@ class Timeline:
         self._ends += [end] * len(shares)
         self._shares += shares
         self._sorted = None
+
+    def earliest_in_single(self, share: Share, free: Counts) -> tuple[float, Counts] | None:
+        """When a share fits on the cluster's only node, if nothing else starts, and what is free then. None:
+        not even after everything has ended."""
+        ends = [(end, self._known[job_id][1]) for end, job_id in self._order]
+        if self._ends:
+            ends += [(end, (placed,)) for end, placed in zip(self._ends, self._shares, strict=True)]
+            ends.sort(key=itemgetter(0))
+        cpus, memory_mib = int(free.cpus[0]), int(free.memory_mib[0])
+        time = self._now
+        for end, shares in ends:
+            if end > time:
+                if share.cpus <= cpus and share.memory_mib <= memory_mib:
+                    break
+                time = end
+            for freed in shares:
+                cpus += freed.cpus
+                memory_mib += freed.memory_mib
+        if share.cpus > cpus or share.memory_mib > memory_mib:
+            return None
+        then = free.copy()
+        then.cpus[0], then.memory_mib[0] = cpus, memory_mib
+        return time, then
 
     def sorted(self) -> SortedShares:
         if self._sorted is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Generator, Hashable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -19,13 +20,36 @@ from minislurm.domain.topology import Topology
 from minislurm.scheduling.backfill import Reservation
 from minislurm.scheduling.capacity import Capacity, Demand, Sums, demand_of
 from minislurm.scheduling.filters import Filters, RequestKey, key_of
-from minislurm.scheduling.model import NodeAvailability, RequestClass, RunningJob, Snapshot, Wait
+from minislurm.scheduling.model import (
+    NodeAvailability,
+    Plan,
+    PriorityLine,
+    RequestClass,
+    RunningJob,
+    Snapshot,
+    Wait,
+)
 from minislurm.scheduling.needs import Bounds
-from minislurm.scheduling.nodes import NodeTable
+from minislurm.scheduling.nodes import NodeTable, Share
+from minislurm.scheduling.single import share_of_single
 from minislurm.scheduling.timeline import Timeline
+
+if TYPE_CHECKING:
+    from minislurm.scheduling.order import Entry, Turn
 
 #: Classes that have left the queue are dropped when there are so many times as many as are left.
 _SPARE = 2
+
+
+class _Kind(Struct, frozen=True):
+    """What all classes share that ask for the same thing of the same partition; see `Candidate`."""
+
+    number: int
+    bounds: Bounds
+    demand: Demand
+    head: str
+    is_choosy: bool
+    single: Share | None
 
 
 class Candidate(Struct):
@@ -39,10 +63,16 @@ class Candidate(Struct):
     #: Its priority but for age, under the ranking that it was worked out for.
     base: float = 0.0
     ranking: Hashable = None
+    #: The priority as a whole, where age does not count.
+    line: PriorityLine | None = None
     #: One job of each such name is a head.
     head: str = ""
     #: Why it can never start as things are; None: it can.
     misfit: Reason | None = None
+    #: Reservations, other users' jobs or licenses may have a say in where and when its jobs may be.
+    is_choosy: bool = False
+    #: What a job takes, where that is all that has to be known of it (`single.py`).
+    single: Share | None = None
 
 
 class Verdicts(Struct):
@@ -54,6 +84,10 @@ class Verdicts(Struct):
     blocked: dict[tuple[int, int], tuple[float, Wait]]
     #: By `Candidate.head`: the first that waits.
     heads: dict[str, Head]
+    #: What is free, as the pass left it.
+    capacity: Capacity
+    #: All of it, if nothing started.
+    plan: Plan | None = None
 
 
 class Head(Struct, frozen=True):
@@ -63,13 +97,16 @@ class Head(Struct, frozen=True):
     #: None: it has none, or one that depends on that of another head.
     reservation: Reservation | None = None
 
+    def is_planned_after(self, time: float) -> bool:
+        return self.reservation is not None and self.reservation.time >= time
+
 
 class Workspace:
     """Belongs to one pass at a time."""
 
     __slots__ = (
-        "_candidates", "_nodes", "_numbers", "_running", "_topology", "_totals", "cpus", "filters",
-        "is_still", "table", "timeline", "verdicts",
+        "_candidates", "_kinds", "_nodes", "_running", "_topology", "_totals", "cpus", "filters", "is_still",
+        "lasting", "table", "timeline", "turns", "users_matter", "verdicts",
     )  # fmt: skip
 
     table: NodeTable
@@ -81,15 +118,24 @@ class Workspace:
     is_still: bool
     #: Of the last pass; None: it left none.
     verdicts: Verdicts | None
+    #: The keys of turns tell users apart.
+    users_matter: bool
+    #: Entries of the last pass' queue that stay as they are under these settings, as far as there are any.
+    lasting: tuple[SchedulerSection | None, list[Entry]]
+    #: By `RequestClass.key`.
+    turns: dict[Hashable, Turn]
 
     def __init__(self) -> None:
         self.is_still = False
         self.verdicts = None
+        self.users_matter = False
+        self.lasting = (None, [])
+        self.turns = {}
         self._running: Sequence[RunningJob] = ()
         self._topology: Topology | None = None
         self._nodes: Sequence[NodeAvailability] = ()
         self._candidates: dict[Hashable, Candidate] = {}
-        self._numbers: dict[RequestKey, int] = {}
+        self._kinds: dict[RequestKey, _Kind] = {}
         self._totals: dict[str, Sums] = {}
 
     def load(self, snapshot: Snapshot) -> Generator[None, None, None]:
@@ -111,24 +157,42 @@ class Workspace:
             self._topology = snapshot.topology
             self._totals = {}
             self.cpus = int(self.table.inventory.total.cpus.sum())
-            self._candidates, self._numbers, self.verdicts = {}, {}, None
+            self._forget_classes()
         self._nodes = snapshot.nodes
         self.timeline.begin(snapshot.now)
-        if len(self._candidates) > _SPARE * len(snapshot.classes) + 1000:
-            self._candidates, self._numbers, self.verdicts = {}, {}, None
+        most = _SPARE * len(snapshot.classes) + 1000
+        if len(self._kinds) > most:
+            self._forget_classes()
+        elif len(self._candidates) > most:
+            self._candidates, self.turns, self.lasting = {}, {}, (None, [])
+
+    def _forget_classes(self) -> None:
+        self._candidates, self._kinds = {}, {}
+        self.verdicts, self.turns, self.lasting = None, {}, (None, [])
 
     def candidate(self, jobs: RequestClass) -> Candidate:
         name = id(jobs) if jobs.key is None else jobs.key
         found = self._candidates.get(name)
         if found is None or found.jobs is not jobs:
-            key = key_of(jobs)
-            bounds = self.filters.bounds(jobs)
-            number = self._numbers.setdefault(key, len(self._numbers))
-            demand = demand_of(jobs.request, bounds)
+            kind = self._kind(jobs)
             found = Candidate(
-                jobs, number, bounds, demand, head=_head_of(jobs), misfit=self.filters.misfit(jobs)
-            )
+                jobs, kind.number, kind.bounds, kind.demand, head=kind.head, misfit=self.filters.misfit(jobs),
+                is_choosy=kind.is_choosy, single=kind.single,
+            )  # fmt: skip
             self._candidates[name] = found
+        return found
+
+    def _kind(self, jobs: RequestClass) -> _Kind:
+        key = key_of(jobs)
+        found = self._kinds.get(key)
+        if found is None:
+            request, bounds = jobs.request, self.filters.bounds(jobs)
+            is_choosy = bool(request.reservation or request.licenses) or request.exclusive_user is not None
+            allowed = self.filters.allowed(jobs)
+            single = None if is_choosy else share_of_single(self.table.inventory, request, bounds, allowed)
+            demand = demand_of(request, bounds)
+            found = _Kind(len(self._kinds), bounds, demand, _head_of(jobs), is_choosy, single)
+            self._kinds[key] = found
         return found
 
     def total_of(self, partition: Partition) -> Sums:

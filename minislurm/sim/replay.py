@@ -8,7 +8,16 @@ from math import inf
 from msgspec import Struct
 
 from minislurm.cluster.core import Transaction
-from minislurm.cluster.events import Event, NodeChanged, PendingEnded, RunEnded, RunEnding, RunPlaced
+from minislurm.cluster.events import (
+    Event,
+    JobSubmitted,
+    NodeChanged,
+    PendingEnded,
+    RunEnded,
+    RunEnding,
+    RunPlaced,
+    RunStarted,
+)
 from minislurm.cluster.messages import Caller, ChangeAccounts, PurgeDue, SubmitJob
 from minislurm.domain.accounts import AccountChanges
 from minislurm.domain.configuration import Configuration
@@ -136,14 +145,18 @@ class _Replay(VirtualCluster):
             return
         for event in transaction.events:
             kind = type(event)
-            if kind is RunPlaced:
-                self._placed(event.job_id)  # type: ignore[union-attr]
+            if kind is RunStarted or kind is JobSubmitted:
+                continue
+            if isinstance(event, RunPlaced):
+                self._placed(event.job_id)
             elif isinstance(event, RunEnding):
                 self._ending(event)
             elif isinstance(event, (RunEnded, PendingEnded)):
                 self._over(event.job_id)
             elif isinstance(event, NodeChanged):
                 self._occupancy.set_down(event.node, event.state is not NodeState.UP)
+        if kind is RunStarted:
+            return  # it was counted when it was placed
         occupancy = self._occupancy
         self._series.add(
             self.now, occupancy.used, len(self.state.queue), len(self.state.active), occupancy.stranded,

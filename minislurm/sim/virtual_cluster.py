@@ -110,15 +110,14 @@ class VirtualCluster:
         """For whoever watches: the events have been applied, their effects have not been performed."""
 
     def perform(self, effect: Effect) -> None:
-        kind = type(effect)
-        if kind is JobChanged:
+        if isinstance(effect, JobChanged):
             return
-        if kind is Schedule:
+        if isinstance(effect, Schedule):
             self.want_pass()
         elif isinstance(effect, SetTimer):
             self._push(effect.time, _MESSAGE, self.tell, effect.message)
         else:
-            self.later(self._latency_s, self._obey, effect)
+            self._push(self.now + self._latency_s, _MESSAGE, self._obey, effect)
 
     def want_pass(self) -> None:
         if not self._pass_is_due:

@@ -179,7 +179,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="scripts/bench/run large-cluster", description=__doc__.split("\n\n")[0]
     )
-    parser.add_argument("--pending", type=int, default=work.Scale.pending)
+    parser.add_argument("--pending", type=int, default=work.Scale().pending)
     parser.add_argument("--serve", metavar="FILE", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     scale = replace(work.Scale(), pending=arguments.pending)

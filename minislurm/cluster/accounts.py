@@ -251,12 +251,15 @@ def longest_s(accounts: AccountsState, spec: JobSpec) -> float | None:
     return accounts.tree.user_limit(spec.account, spec.user_name, lambda limits: limits.max_wall_s)
 
 
-def refuse_job(accounts: AccountsState, job: Job, asked: tres.Tres) -> Refusal | None:
-    """Slurm refuses what comes on top of the number of submitted jobs; and, where the QOS says
-    DenyOnLimit, what is over a limit all by itself. Anything else waits."""
+def refuse_job(
+    accounts: AccountsState, job: Job, asked: tres.Tres, beside: Sequence[Job] = ()
+) -> Refusal | None:
+    """Slurm refuses what comes on top of the number of submitted jobs (`beside`: those of the same
+    submission); and, where the QOS says DenyOnLimit, what is over a limit all by itself. Anything else
+    waits."""
     if not accounts.limits_are_enforced:
         return None
-    reason = _submit_hit(accounts, job)
+    reason = _submit_hit(accounts, job, beside)
     if reason is None:
         qos = accounts.tree.qos.get(job.spec.qos)
         if qos is not None and qos.denies:
@@ -268,13 +271,17 @@ def refuse_job(accounts: AccountsState, job: Job, asked: tres.Tres) -> Refusal |
     return Refusal(RefusalCode.ACCOUNTING_POLICY, details=(reason.value,), job_id=job.id)
 
 
-def _submit_hit(accounts: AccountsState, job: Job) -> Reason | None:
+def _submit_hit(accounts: AccountsState, job: Job, beside: Sequence[Job]) -> Reason | None:
     tree, who, more = accounts.tree, charged_of(job), jobs_in(job)
     qos = tree.qos.get(who.qos)
 
     def over(most: int | None, counts: Callable[[Charged], bool]) -> bool:
         """Sums up only where there is a limit."""
-        return most is not None and more + sum(n for k, n in accounts.submitted.items() if counts(k)) > most
+        if most is None:
+            return False
+        others = sum(n for k, n in accounts.submitted.items() if counts(k))
+        others += sum(jobs_in(other) for other in beside if counts(charged_of(other)))
+        return more + others > most
 
     if qos is not None:
         if over(qos.max_submit_jobs_per_user, lambda k: (k.qos, k.user) == (who.qos, who.user)):
@@ -313,6 +320,25 @@ def placement_hit(
     accounts.measure(nodes.values())
     asked = tres.as_dict(tres.tres_of_allocation(allocation, nodes))
     return accounts.limits.hit(charged_of(job), asked, job.time_limit_s)
+
+
+def components_hit(
+    accounts: AccountsState,
+    placed: Iterable[tuple[Job, Iterable[NodeAllocation]]],
+    nodes: dict[NodeName, Node],
+) -> Hit | None:
+    """The same of jobs that start together: each comes on top of those before it."""
+    if not accounts.limits_are_enforced:
+        return None
+    accounts.measure(nodes.values())
+    limits = Limits(accounts.limits.book, accounts.limits.ledger.copy(), accounts.limits.capacity)
+    for job, allocation in placed:
+        asked = tres.as_dict(tres.tres_of_allocation(allocation, nodes))
+        hit = limits.hit(charged_of(job), asked, job.time_limit_s)
+        if hit is not None:
+            return hit
+        limits.charge(charged_of(job), asked)
+    return None
 
 
 def may_pay(accounts: AccountsState, job: Job, price: float, now: float) -> bool:

@@ -32,11 +32,7 @@ def end_run(
         final, reason = JobState.NODE_FAIL, Reason.NODE_DOWN
     if cause is EndCause.BATCH_KILLED:
         exit_code, exit_signal = 0, 9
-    down = tuple(
-        part.node
-        for part in job.allocation
-        if part.node not in released_nodes and state.nodes[part.node].state is NodeState.DOWN
-    )
+    down = tuple(name for name in down_nodes(state, job) if name not in released_nodes)
     return RunEnding(
         time=now,
         job_id=job.id,
@@ -52,6 +48,13 @@ def end_run(
         avoid_nodes=avoid_nodes,
         released_nodes=(*released_nodes, *down),
         end_time=end_time or now,
+    )
+
+
+def down_nodes(state: ClusterState, job: Job) -> tuple[NodeName, ...]:
+    """Those of the run that nobody waits for."""
+    return tuple(
+        part.node for part in job.allocation if state.nodes[part.node].state is NodeState.DOWN
     )
 
 
@@ -87,6 +90,6 @@ def _requeue_cause(job: Job, cause: EndCause) -> str:
         return "user"
     if cause is EndCause.LAUNCH_FAILURE:
         return "launch_failure"
-    if cause is EndCause.NODE_FAIL and job.requeue and job.spec.is_batch:
+    if cause is EndCause.NODE_FAIL and job.requeue and job.is_batch:
         return "node_fail"
     return ""

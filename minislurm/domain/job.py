@@ -254,11 +254,35 @@ class Job(Struct):
     bid: float = 0.0
     #: What its run pays for a GPU-hour (or CPU-hour), fixed when it was placed.
     price: float = 0.0
+    #: Of a component of a heterogeneous job: the id of the first one, its leader (which has its own), and its
+    #: place among them. 0: no such component.
+    het_job_id: JobId = JobId(0)
+    het_job_offset: int = 0
 
     @property
     def request(self) -> ResourceRequest:
         request = self.changed_request if self.changed_request is not None else self.spec.request
         return replace(request, switches=0, switches_wait_s=0.0) if self.switches_waived else request
+
+    @property
+    def is_component(self) -> bool:
+        """Of a heterogeneous job."""
+        return self.het_job_id != 0
+
+    @property
+    def is_leader(self) -> bool:
+        """The first component of a heterogeneous job: what concerns the whole is said of it."""
+        return self.het_job_id == self.id
+
+    @property
+    def is_batch(self) -> bool:
+        """A batch job, or any component of one: nobody at a terminal holds it."""
+        return self.spec.is_batch or self.het_job_id != 0
+
+    @property
+    def starts_by_itself(self) -> bool:
+        """A single node needs no second phase: that all have answered is then the same as that it has."""
+        return len(self.allocation) == 1 and self.spec.is_batch and not self.het_job_id
 
     @property
     def is_array_rest(self) -> bool:

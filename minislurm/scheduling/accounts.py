@@ -11,7 +11,7 @@ from minislurm.domain.accounts import AccountTree
 from minislurm.domain.configuration import Partition, SchedulerSection
 from minislurm.domain.tres import Tres
 from minislurm.scheduling.fair_share import FairKey, FairOrder, History
-from minislurm.scheduling.limits import Ledger, Limits, RuleBook, tres_of_shares
+from minislurm.scheduling.limits import Charged, Ledger, Limits, RuleBook, least_tres, tres_of_shares
 from minislurm.scheduling.model import RequestClass, Wait
 
 if TYPE_CHECKING:
@@ -65,6 +65,33 @@ class AccountsPass:
     ) -> Wait | None:
         """Why one more job of the class may not start (there, with `shares`); it holds nobody up."""
         return None if self._limits is None else self._limits.blocked(jobs, shares, rows)
+
+    def blocked_together(
+        self,
+        classes: Sequence[RequestClass],
+        found: Sequence[Sequence[Share]] | None = None,
+        rows: Mapping[str, int] | None = None,
+    ) -> Wait | None:
+        """Why one more job of each of these classes may not start: each comes on top of those before it."""
+        limits = self._limits
+        if limits is None:
+            return None
+        charged: list[tuple[Charged, Tres]] = []
+        try:
+            for number, jobs in enumerate(classes):
+                shares = found[number] if found is not None else None
+                wait = limits.blocked(jobs, shares, rows)
+                if wait is not None:
+                    return wait
+                amounts: Tres = least_tres(jobs.request, jobs.partition)
+                if shares is not None:
+                    amounts = tres_of_shares(shares, rows or {})
+                charged.append((Charged(jobs.account, jobs.user_name, jobs.qos), amounts))
+                limits.charge(*charged[-1])
+            return None
+        finally:
+            for who, amounts in charged:
+                limits.charge(who, amounts, -1)
 
     def started(self, jobs: RequestClass, shares: Sequence[Share], rows: Mapping[str, int]) -> None:
         if self._limits is not None:

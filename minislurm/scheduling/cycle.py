@@ -15,14 +15,24 @@ from minislurm.scheduling.accounts import AccountsPass
 from minislurm.scheduling.auction import with_prices
 from minislurm.scheduling.backfill import Backfill, Reservation, end_of
 from minislurm.scheduling.capacity import Capacity
+from minislurm.scheduling.components import MakeRoom, claims_of, fit_now, fit_then, longest_s
 from minislurm.scheduling.conservative import ConservativeBackfill
 from minislurm.scheduling.draft import Draft
-from minislurm.scheduling.model import TASK_LIMIT, Plan, PriorityLine, Snapshot, Wait
+from minislurm.scheduling.model import (
+    TASK_LIMIT,
+    Placement,
+    Plan,
+    PriorityLine,
+    RequestClass,
+    Snapshot,
+    Wait,
+)
 from minislurm.scheduling.nodes import Counts, Mask, Share
 from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.order import Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
 from minislurm.scheduling.ranks import Ranks
+from minislurm.scheduling.reservations import Times
 from minislurm.scheduling.room import Room
 from minislurm.scheduling.rooms import Rooms
 from minislurm.scheduling.strategies import Strategies
@@ -32,6 +42,7 @@ from minislurm.scheduling.workspace import Candidate, Head, Verdicts, Workspace
 _NODE_REASONS = frozenset({Reason.PARTITION_CONFIG, Reason.BAD_CONSTRAINTS, Reason.NODES_UNAVAILABLE})
 
 _RESOURCES, _PRIORITY = Wait(Reason.RESOURCES), Wait(Reason.PRIORITY)
+_NO_ROOM = "component {} of the heterogeneous job finds no room beside those before it"
 
 
 def schedule(snapshot: Snapshot, workspace: Workspace | None = None, *, explain: bool = False) -> Plan:
@@ -95,6 +106,8 @@ def steps(
 
 def _start(turn: Turn, cycle: _Cycle, queue: Queue, draft: Draft) -> Generator[None, None, Wait | None]:
     """Starts what it can of the next job; the limit that keeps the rest of it from starting, if one does."""
+    if turn.jobs.parts:
+        return (yield from _start_components(turn, cycle, draft))
     while turn.is_startable:
         limit = cycle.limit(turn)
         shares = cycle.find(turn) if limit is None else None
@@ -109,6 +122,26 @@ def _start(turn: Turn, cycle: _Cycle, queue: Queue, draft: Draft) -> Generator[N
         if queue.is_overtaken(turn):
             return None  # it has had its share for now
     return None
+
+
+def _start_components(turn: Turn, cycle: _Cycle, draft: Draft) -> Generator[None, None, Wait | None]:
+    """The same of a heterogeneous job: all of it or nothing."""
+    if not turn.is_startable:
+        return None
+    limit = cycle.limit_of_all(turn)
+    found = cycle.find_all(turn) if limit is None else None
+    if found is None:
+        return limit
+    limit = cycle.limit_of_all(turn, found)
+    if limit is None:
+        allocation, *others = cycle.place_all(turn, found)
+        parts = [
+            Placement(jobs.jobs[0].job_id, None, part)
+            for jobs, part in zip(turn.jobs.parts, others, strict=True)
+        ]
+        draft.start(turn, allocation, tuple(parts))
+        yield
+    return limit
 
 
 def _settle(turn: Turn, cycle: _Cycle, draft: Draft) -> Generator[None, None, bool]:
@@ -183,7 +216,14 @@ class _Cycle:
     def turn(self, candidate: Candidate, priority: PriorityLine) -> Turn:
         self._heads.add(candidate.head)
         limit_s = candidate.jobs.time_limit_s
-        return Turn(candidate, priority, self._now + limit_s if limit_s else inf)
+        end = self._now + limit_s if limit_s else inf
+        if candidate.parts:
+            end = max(end, *(self._end_of(part.jobs) for part in candidate.parts))
+        return Turn(candidate, priority, end)
+
+    def _end_of(self, jobs: RequestClass) -> float:
+        """When a job of the class that starts now ends at the latest."""
+        return end_of(self._now, jobs.time_limit_s)
 
     def tell_users_apart(self, turns: list[Turn]) -> None:
         """Once all classes have been seen: what is true of one user's jobs may not be of another's."""
@@ -195,6 +235,8 @@ class _Cycle:
         """Why it cannot start whoever ends; such jobs hold nobody up."""
         jobs = candidate.jobs
         closed = self._openings.misfit(jobs)
+        for part in candidate.parts:
+            closed = self._openings.misfit(part.jobs) or closed
         reason = candidate.misfit or closed
         if reason is None:
             return None
@@ -221,12 +263,80 @@ class _Cycle:
 
     def place(self, turn: Turn, shares: list[Share]) -> tuple[NodeAllocation, ...]:
         """One more job of the class starts there."""
+        return self._place(turn.jobs, shares, turn.end)
+
+    def _place(self, jobs: RequestClass, shares: list[Share], end: float) -> tuple[NodeAllocation, ...]:
         allocation = self._table.place(shares)
         self._capacity.started(shares)
-        self._backfill.started(shares, turn.end)
-        self._openings.started(turn.jobs, shares)
-        self._accounts.started(turn.jobs, shares, self._table.inventory.rows)
+        self._backfill.started(shares, end)
+        self._openings.started(jobs, shares)
+        self._accounts.started(jobs, shares, self._table.inventory.rows)
         return allocation
+
+    # Heterogeneous jobs (components.py)
+
+    def find_all(self, turn: Turn) -> list[list[Share]] | None:
+        """Where all components can start without delaying a reservation; None: nowhere."""
+        components = turn.candidate.components
+        closed = self._is_closed(turn) or any(self._is_closed_to(part) for part in turn.jobs.parts)
+        if closed or self._known_wait(turn) is not None or self._is_beyond_depth(turn):
+            return None
+        if self._is_short_now(turn) or not self._openings.has_licenses(claims_of(components)):
+            return None
+        return fit_now(
+            components,
+            self._table,
+            lambda jobs: self._backfill.reached_by(self._end_of(jobs)),
+            self._room_at(self._now),
+        )
+
+    def limit_of_all(self, turn: Turn, found: list[list[Share]] | None = None) -> Wait | None:
+        """As `limit`: each component counts on top of those before it."""
+        rows = self._table.inventory.rows
+        return self._accounts.blocked_together((turn.jobs, *turn.jobs.parts), found, rows)
+
+    def place_all(self, turn: Turn, found: list[list[Share]]) -> list[tuple[NodeAllocation, ...]]:
+        """The components start there."""
+        classes = (turn.jobs, *turn.jobs.parts)
+        return [self._place(jobs, shares, self._end_of(jobs)) for jobs, shares in zip(classes, found, strict=True)]
+
+    def _room_at(self, time: float) -> MakeRoom:
+        return lambda one, counts: self._room_in(one, counts, self._openings.allowed(one.jobs, time))
+
+    def _shares_of(self, turn: Turn, counts: list[Counts], time: float) -> list[Share] | None:
+        """Where the next job of the class could be then."""
+        candidate = turn.candidate
+        if candidate.parts:
+            fit = fit_then(candidate.components, counts, self._room_at(time))
+            return fit.shares if fit.missing is None else None
+        return choose(self._room_in(candidate, counts, self._openings.allowed(turn.jobs, time)))
+
+    def _segments(self, turn: Turn, times: Times) -> list[int]:
+        """Within each of these no node closes, to none of the components."""
+        classes = (turn.jobs, *turn.jobs.parts)
+        return sorted({index for jobs in classes for index in self._openings.segments(jobs, times)})
+
+    def _why_all(self, turn: Turn) -> Wait:
+        """As `_why`, of a heterogeneous job; the first component that finds no room is named."""
+        components, free = turn.candidate.components, self._table.free
+        fit = fit_then(components, [free], self._room_at(self._now))
+        wait = _PRIORITY if fit.missing is None else _RESOURCES
+        if fit.missing is not None:
+            jobs = components[fit.missing].jobs
+            if fit_then(components, [free], self._room_in).missing is None:
+                wait = Wait(self._openings.reason(jobs, self._filters.allowed(jobs)))
+        if not self._explains:
+            return wait
+        if fit.missing is None:
+            fit = fit_then(components, [free, *self._backfill.reached_by(turn.end)], self._room_at(self._now))
+        if fit.missing is None:
+            return wait
+        one = components[fit.missing]
+        beside = self._room_at(self._now)(one, fit.left)
+        rejected = self._filters.rejected(one.jobs, fit.left[0], beside)
+        return Wait(wait.reason, rejected, detail=_NO_ROOM.format(fit.missing))
+
+    # Blocked
 
     def why_behind_heads(self, turn: Turn) -> Wait | None:
         """Why the class waits, where that is seen at a glance and nothing is reserved for it: the most common
@@ -263,7 +373,8 @@ class _Cycle:
         if wait is not None and is_new:
             self._blocked[turn.key] = (turn.end, wait)
         if wait is None:
-            lacking = self._openings.license_wait(jobs)
+            claims = claims_of(turn.candidate.components) if jobs.parts else jobs
+            lacking = self._openings.license_wait(claims)
             if lacking is not None:
                 return lacking
             wait = self._why(turn)
@@ -277,8 +388,9 @@ class _Cycle:
         elif self._settings.backfill_order == "shortest":
             yield from self._queue.turn_to_shortest_first(jobs.partition.name)
         if self._settings.backfill == "off":
-            mask = self._filters.members(jobs.partition).mask
-            self._closed = mask if self._closed is None else self._closed | mask
+            for closing in (jobs, *jobs.parts):
+                mask = self._filters.members(closing.partition).mask
+                self._closed = mask if self._closed is None else self._closed | mask
             return wait
         if position >= self._backfill.reservations_a_partition:
             return wait
@@ -294,16 +406,15 @@ class _Cycle:
             self._tell(turn, last)
             return last.wait
         reservation = yield from self._backfill.reserve(
-            jobs.partition, end_of(0.0, jobs.time_limit_s), turn.candidate.demand, self._table.free,
-            lambda counts, time: choose(
-                self._room_in(turn.candidate, counts, self._openings.allowed(jobs, time))
-            ),
-            self._openings.edges(), lambda times: self._openings.segments(jobs, times),
+            jobs.partition, longest_s(jobs), turn.candidate.demand, self._table.free,
+            lambda counts, time: self._shares_of(turn, counts, time),
+            self._openings.edges(), lambda times: self._segments(turn, times),
         )  # fmt: skip
         if reservation is None:
             self._tell(turn, Head(turn.job.job_id, wait))
             return wait
-        self._openings.planned(jobs, reservation.shares, reservation.time)
+        claims = claims_of(turn.candidate.components) if jobs.parts else jobs
+        self._openings.planned(claims, reservation.shares, reservation.time)
         wait = self._planned(wait, reservation)
         is_first = len(self._backfill.reservations) == 1
         self._tell(turn, Head(turn.job.job_id, wait, reservation if is_first else None))
@@ -349,7 +460,7 @@ class _Cycle:
     def _planned(self, wait: Wait, reservation: Reservation) -> Wait:
         names = self._table.inventory.names
         start = reservation.time if isfinite(reservation.time) else 0.0
-        nodes = tuple([names[share.node] for share in reservation.shares])
+        nodes = tuple(dict.fromkeys([names[share.node] for share in reservation.shares]))
         return Wait(wait.reason, wait.rejected, start, nodes)
 
     def _why(self, turn: Turn) -> Wait:
@@ -357,6 +468,8 @@ class _Cycle:
         jobs, free = turn.jobs, self._table.free
         if not self._explains and self._is_short_now(turn):
             return _RESOURCES
+        if jobs.parts:
+            return self._why_all(turn)
         open_now = self._openings.allowed(jobs, self._now)
         now = self._room_in(turn.candidate, [free], open_now)
         wait = _PRIORITY
@@ -391,9 +504,12 @@ class _Cycle:
         return self._looked_at >= self._depth and turn.candidate.head in self._blocked_in
 
     def _is_closed(self, turn: Turn) -> bool:
+        return self._closed is not None and self._is_closed_to(turn.jobs)
+
+    def _is_closed_to(self, jobs: RequestClass) -> bool:
         if self._closed is None:
             return False
-        return bool((self._closed & self._filters.members(turn.jobs.partition).mask).any())
+        return bool((self._closed & self._filters.members(jobs.partition).mask).any())
 
     def _room_beside_reservations(self, turn: Turn) -> Room:
         """Kept for the classes that were in turn last: after a placement only its nodes are looked at."""

@@ -17,10 +17,13 @@ class Draft:
         #: Which placements are of jobs that bid for them.
         self.bids: list[tuple[int, RequestClass]] = []
 
-    def start(self, turn: Turn, allocation: tuple[NodeAllocation, ...]) -> None:
+    def start(
+        self, turn: Turn, allocation: tuple[NodeAllocation, ...], parts: tuple[Placement, ...] = ()
+    ) -> None:
+        """`parts`: of a heterogeneous job, where its other components start."""
         if turn.jobs.bid:
             self.bids.append((len(self._placements), turn.jobs))
-        self._placements.append(Placement(turn.job.job_id, turn.task_id, allocation))
+        self._placements.append(Placement(turn.job.job_id, turn.task_id, allocation, parts=parts))
         turn.start()
 
     def limit(self, turn: Turn) -> None:

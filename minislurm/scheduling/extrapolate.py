@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minislurm.domain.ids import JobId
-from minislurm.domain.tres import CPU, GPU
+from minislurm.domain.tres import CPU, GPU, add
 from minislurm.scheduling.limits import least_tres
 from minislurm.scheduling.model import RequestClass, Snapshot, Standing
 from minislurm.scheduling.nodes import Counts, Inventory
@@ -112,7 +112,9 @@ class _Pool:
         """When the work before it is done; its own is then before the next."""
         asked = self._asked.get(id(entry.jobs))
         if asked is None:
-            asked = least_tres(entry.jobs.request, entry.jobs.partition)
+            asked = {}
+            for jobs in (entry.jobs, *entry.jobs.parts):
+                add(asked, least_tres(jobs.request, jobs.partition))
             self._asked[id(entry.jobs)] = asked
         first = now + self._delay(asked)
         for name in self._ahead:

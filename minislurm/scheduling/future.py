@@ -198,6 +198,9 @@ class Future:
             position += 1
             for placement in by_job.get(job.job_id, ()):
                 self._start(jobs, job, placement)
+                for part, other in zip(jobs.parts, placement.parts, strict=True):
+                    self._start(part, part.jobs[0], other, end=self._end_time(jobs, job.job_id))
+                    self._tell_start_and_end(other.job_id)
             tasks = job.tasks[number:]
             if tasks:
                 left.append(replace(job, tasks=tasks, slots=self._slots(job.job_id, len(tasks))))
@@ -207,9 +210,12 @@ class Future:
             rest = jobs.jobs[position:]
             self._put(key, jobs, [*left, *rest] if left else rest)
 
-    def _start(self, jobs: RequestClass, job: QueuedJob, placement: Placement) -> None:
+    def _start(
+        self, jobs: RequestClass, job: QueuedJob, placement: Placement, *, end: float = inf
+    ) -> None:
+        """`end`: when the leader of its heterogeneous job ends, and so all components."""
         request = jobs.request
-        end = self._end_time(jobs, job.job_id)
+        end = min(end, self._end_time(jobs, job.job_id))
         run = RunningJob(
             job.job_id if placement.task_id is None else JobId(next(self._task_ids)),
             end,

@@ -122,6 +122,9 @@ class RequestClass(Struct, frozen=True):
     attained_time_s: float = 0.0
     #: For a GPU- or CPU-hour (``auction``).
     bid: float = 0.0
+    #: Of a heterogeneous job, whose class this is as that of its leader: the other components, each with one
+    #: job of its own. All start in the same pass or none (`components.py`).
+    parts: tuple[RequestClass, ...] = ()
 
 
 class TypicalRequest(Struct, frozen=True):
@@ -161,6 +164,8 @@ class Placement(Struct, frozen=True):
     allocation: tuple[NodeAllocation, ...]
     #: What it pays for a GPU- or CPU-hour (``auction``).
     price: float = 0.0
+    #: Of a heterogeneous job: where the other components start, with this one or not at all.
+    parts: tuple[Placement, ...] = ()
 
 
 class Wait(Struct, frozen=True):

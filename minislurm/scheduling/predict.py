@@ -111,7 +111,7 @@ class Forecast:
 
     def _note(self, plan: Plan) -> None:
         now = self._future.now
-        for placement in plan.placements:
+        for placement in chain.from_iterable((one, *one.parts) for one in plan.placements):
             known = self.estimates.get(placement.job_id)
             if known is None:
                 parts = placement.allocation

@@ -18,7 +18,8 @@ from minislurm.domain.states import Reason
 from minislurm.domain.topology import Topology
 from minislurm.scheduling.backfill import Reservation
 from minislurm.scheduling.capacity import Capacity, Demand, Sums, demand_of
-from minislurm.scheduling.filters import Filters, RequestKey, key_of
+from minislurm.scheduling.components import demand_of_all, misfit_of, number_key
+from minislurm.scheduling.filters import Filters, key_of
 from minislurm.scheduling.model import NodeAvailability, RequestClass, RunningJob, Snapshot, Wait
 from minislurm.scheduling.needs import Bounds
 from minislurm.scheduling.nodes import NodeTable
@@ -43,6 +44,12 @@ class Candidate(Struct):
     head: str = ""
     #: Why it can never start as things are; None: it can.
     misfit: Reason | None = None
+    #: The other components of a heterogeneous job; all but `bounds` is then of the whole.
+    parts: tuple[Candidate, ...] = ()
+
+    @property
+    def components(self) -> tuple[Candidate, ...]:
+        return (self, *self.parts)
 
 
 class Verdicts(Struct):
@@ -89,7 +96,7 @@ class Workspace:
         self._topology: Topology | None = None
         self._nodes: Sequence[NodeAvailability] = ()
         self._candidates: dict[Hashable, Candidate] = {}
-        self._numbers: dict[RequestKey, int] = {}
+        self._numbers: dict[Hashable, int] = {}
         self._totals: dict[str, Sums] = {}
 
     def load(self, snapshot: Snapshot) -> Generator[None, None, None]:
@@ -128,8 +135,17 @@ class Workspace:
             found = Candidate(
                 jobs, number, bounds, demand, head=_head_of(jobs), misfit=self.filters.misfit(jobs)
             )
+            if jobs.parts:
+                self._join(found)
             self._candidates[name] = found
         return found
+
+    def _join(self, leader: Candidate) -> None:
+        leader.parts = tuple(map(self.candidate, leader.jobs.parts))
+        components = leader.components
+        leader.number = self._numbers.setdefault(number_key(components), len(self._numbers))
+        leader.demand = demand_of_all(components)
+        leader.misfit = misfit_of(components, self.filters, self.table.inventory)
 
     def total_of(self, partition: Partition) -> Sums:
         """What its usable nodes have, free or not."""

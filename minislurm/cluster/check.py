@@ -221,7 +221,9 @@ def _check_het_jobs(state: ClusterState) -> None:
         for job in state.components(leader)[1:]:
             assert job.id == leader.id + job.het_job_offset, f"{job.id}: not in a row with its leader"
             if job.state in live:
-                assert leader.state in live, f"{job.id}: {job.state.value} while its leader is {leader.state.value}"
+                assert leader.state in live, (
+                    f"{job.id}: {job.state.value} while its leader is {leader.state.value}"
+                )
                 assert job.run == leader.run, f"{job.id}: of another run than its leader"
             elif job.state is JobState.PENDING:
                 assert leader.state not in live, f"{job.id}: left behind by its leader"

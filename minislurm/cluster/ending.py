@@ -53,9 +53,7 @@ def end_run(
 
 def down_nodes(state: ClusterState, job: Job) -> tuple[NodeName, ...]:
     """Those of the run that nobody waits for."""
-    return tuple(
-        part.node for part in job.allocation if state.nodes[part.node].state is NodeState.DOWN
-    )
+    return tuple(part.node for part in job.allocation if state.nodes[part.node].state is NodeState.DOWN)
 
 
 def _outcome(

@@ -2,8 +2,8 @@
 
 Each component is a job with an id of its own, in a row; the first one leads. It has the script, the
 dependencies, the begin time and the deadline of the whole. The components are placed together
-(`runs.decide_placement`), none starts before all their nodes are ready, and none outlives the leader. While they
-run, one that is not the leader may be cancelled, or reach its time limit, by itself.
+(`runs.decide_placement`), none starts before all their nodes are ready, and none outlives the leader. While
+they run, one that is not the leader may be cancelled, or reach its time limit, by itself.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ def refuse_part(target: JobTarget, job: Job) -> Refusal | None:
 
 
 def leader_last(records: Sequence[Job]) -> Sequence[Job]:
-    """What follows from a change of the leader (it may be too late for it now) comes after all other changes."""
+    """What follows from a change of the leader (it may be too late for it now) comes after all others."""
     return [*records[1:], records[0]] if records[0].is_component else records
 
 
 def concerns_all(changes: JobChanges) -> bool:
-    """Does it change what the components have in common: when they may start, and their place in the queue?"""
+    """Does it change what components have in common: when they may start, and their place in the queue?"""
     of_all = (
         changes.begin_time, changes.deadline, changes.clear_dependencies, changes.requeue, changes.nice,
         changes.priority, changes.site_factor, changes.bid,

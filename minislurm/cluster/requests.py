@@ -87,7 +87,7 @@ def find(
 
 
 def _components(state: ClusterState, job: Job, target: JobTarget) -> list[Job]:
-    """The leader's id means all components; with an offset, or with a component's own id, that one is meant."""
+    """The leader's id means all components; with an offset, or with a component's own id, it is that one."""
     if target.het_offset is None:
         return state.components(job) if job.is_leader and target.step_id is None else [job]
     if not job.is_leader:

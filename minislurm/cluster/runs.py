@@ -94,7 +94,7 @@ def _may_start(state: ClusterState, job: Job, placement: Placement, now: float) 
 
 
 def _decide_components(state: ClusterState, leader: Job, message: PlacementProposed, now: float) -> Answer:
-    """A heterogeneous job starts whole or not at all: what each component may, all must be able to together."""
+    """A heterogeneous job starts whole or not at all: what each component may, all must together."""
     placements = (message.placement, *message.placement.parts)
     components = state.components(leader)
     whole = [placement.job_id for placement in placements] == [job.id for job in components]

@@ -43,7 +43,8 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
             *(
                 _kept_class(state, key, queued)
                 for key, queued in state.queue.classes.items()
-                if key.partition in state.partitions and not key.component  # it may have left the configuration
+                if key.partition in state.partitions
+                and not key.component  # it may have left the configuration
             ),
             *(_kept_het_class(state, components) for components in waiting_components(state)),
         ],
@@ -165,7 +166,11 @@ def _kept_het_class(state: ClusterState, components: Sequence[Job]) -> RequestCl
         one.view is not None and one.view.partition is partition
         for one, partition in zip(queued, partitions, strict=True)
     )
-    if view is None or not is_kept or view.expected_s != _expected_s(state, state.queue.key_of(components[0])):
+    if (
+        view is None
+        or not is_kept
+        or view.expected_s != _expected_s(state, state.queue.key_of(components[0]))
+    ):
         view = het_class(state, components, components[0].eligible_time)
         for one, jobs in zip(queued, (view, *view.parts), strict=True):
             one.view = jobs

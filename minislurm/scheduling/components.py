@@ -1,7 +1,7 @@
 """Heterogeneous jobs in a pass: one place in the order, one reservation, one start of all components.
 
-The components are placed one after the other, in their order, each in what those before it leave: on a copy of
-what is free, of now or of a time to come. So they find room together, or the job waits as a whole.
+The components are placed one after the other, in their order, each in what those before it leave: on a copy
+of what is free, of now or of a time to come. So they find room together, or the job waits as a whole.
 """
 
 from __future__ import annotations

@@ -298,7 +298,9 @@ class _Cycle:
     def place_all(self, turn: Turn, found: list[list[Share]]) -> list[tuple[NodeAllocation, ...]]:
         """The components start there."""
         classes = (turn.jobs, *turn.jobs.parts)
-        return [self._place(jobs, shares, self._end_of(jobs)) for jobs, shares in zip(classes, found, strict=True)]
+        return [
+            self._place(jobs, shares, self._end_of(jobs)) for jobs, shares in zip(classes, found, strict=True)
+        ]
 
     def _room_at(self, time: float) -> MakeRoom:
         return lambda one, counts: self._room_in(one, counts, self._openings.allowed(one.jobs, time))

@@ -210,9 +210,7 @@ class Future:
             rest = jobs.jobs[position:]
             self._put(key, jobs, [*left, *rest] if left else rest)
 
-    def _start(
-        self, jobs: RequestClass, job: QueuedJob, placement: Placement, *, end: float = inf
-    ) -> None:
+    def _start(self, jobs: RequestClass, job: QueuedJob, placement: Placement, *, end: float = inf) -> None:
         """`end`: when the leader of its heterogeneous job ends, and so all components."""
         request = jobs.request
         end = min(end, self._end_time(jobs, job.job_id))

@@ -1,14 +1,16 @@
 """Heterogeneous jobs in a pass: one place in the order, one reservation, one start of all components.
 
-The components are placed one after the other, in their order, each in what those before it leave: on a copy
-of what is free, of now or of a time to come. So they find room together, or the job waits as a whole.
+The components are placed one after the other, each in what those before it leave: on a copy of what is free,
+of now or of a time to come. So they find room together, or the job waits as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import islice, permutations
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 from msgspec.structs import replace
 
 from minislurm.domain.reservation import LicenseCount
@@ -23,6 +25,9 @@ from minislurm.scheduling.room import Room
 
 if TYPE_CHECKING:
     from minislurm.scheduling.workspace import Candidate
+
+#: All orders of three components.
+_MOST_ORDERS = 6
 
 #: How much of one component fits into the least of these counts.
 MakeRoom = Callable[["Candidate", list[Counts]], Room]
@@ -44,10 +49,24 @@ def fit_now(
 ) -> list[list[Share]] | None:
     """Where each of them starts now; None: not all of them can. `reached_by`: what a run of that class must
     leave at the times of reservations."""
+    for order in _orders(components, lambda one: room(one, [table.free, *reached_by(one.jobs)])):
+        found = _try_now(order, table, reached_by, room)
+        if found is not None:
+            return [found[id(one)] for one in components]
+    return None
+
+
+def _try_now(
+    components: Sequence[Candidate],
+    table: NodeTable,
+    reached_by: Callable[[RequestClass], list[Counts]],
+    room: MakeRoom,
+) -> dict[int, list[Share]] | None:
+    """By the identity of each."""
     trial = table.copy()
     #: What reservations leave, by the identity of the original: not every component reaches every one.
     copies: dict[int, Counts] = {}
-    found: list[list[Share]] = []
+    found: dict[int, list[Share]] = {}
     for candidate in components:
         reached = []
         for counts in reached_by(candidate.jobs):
@@ -61,23 +80,55 @@ def fit_now(
         trial.place(shares)
         for counts in reached:
             counts.take_all(shares)
-        found.append(shares)
+        found[id(candidate)] = shares
     return found
 
 
 def fit_then(components: Sequence[Candidate], counts: Sequence[Counts], room: MakeRoom) -> Fit:
     """Whether all of them fit at some time, into the least of these counts."""
+    first: Fit | None = None
+    for order in _orders(components, lambda one: room(one, list(counts))):
+        fit = _try_then(order, components, counts, room)
+        if fit.missing is None:
+            return fit
+        first = first or fit
+    assert first is not None
+    return first
+
+
+def _try_then(
+    order: Sequence[Candidate], components: Sequence[Candidate], counts: Sequence[Counts], room: MakeRoom
+) -> Fit:
     left = [each.copy() for each in counts]
     found: list[Share] = []
-    for number, candidate in enumerate(components):
+    for candidate in order:
         made = room(candidate, left)
         shares = choose(made)
         if shares is None:
-            return Fit(found, number, left)
+            return Fit(found, _index(components, candidate), left)
         for each in left:
             each.take_all(_told_apart(shares, made.inventory, left[0]))
         found += shares
     return Fit(found, None, left)
+
+
+def _index(components: Sequence[Candidate], candidate: Candidate) -> int:
+    return next(i for i, one in enumerate(components) if one is candidate)
+
+
+def _orders(
+    components: Sequence[Candidate], room: Callable[[Candidate], Room]
+) -> Iterator[Sequence[Candidate]]:
+    """In which order to place them: first who has the least choice of nodes. One after the other may get in
+    its own way, so where each would fit by itself a few other orders are tried."""
+    rooms = [room(one) for one in components]
+    spare = [int(np.count_nonzero(one.tasks)) - one.bounds.nodes_min for one in rooms]
+    ranked = sorted(range(len(components)), key=lambda i: (spare[i], i))
+    yield [components[i] for i in ranked]
+    if spare[ranked[0]] < 0:
+        return
+    for indexes in islice(permutations(ranked), 1, _MOST_ORDERS):
+        yield [components[i] for i in indexes]
 
 
 def _told_apart(shares: list[Share], inventory: Inventory, counts: Counts) -> list[Share]:

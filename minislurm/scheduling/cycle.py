@@ -463,7 +463,7 @@ class _Cycle:
         names = self._table.inventory.names
         start = reservation.time if isfinite(reservation.time) else 0.0
         nodes = tuple(dict.fromkeys([names[share.node] for share in reservation.shares]))
-        return Wait(wait.reason, wait.rejected, start, nodes)
+        return Wait(wait.reason, wait.rejected, start, nodes, wait.detail)
 
     def _why(self, turn: Turn) -> Wait:
         """Resources: not even if it were first. Priority: it would fit, but others come before it."""

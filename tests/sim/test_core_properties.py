@@ -114,7 +114,7 @@ class History(RuleBasedStateMachine):
         max_wait: float,
         after: int,
     ) -> None:
-        """A heterogeneous job. That none of its components runs or waits without the others, `check` asserts."""
+        """A heterogeneous job. That no component runs or waits without the others, `check` asserts."""
         clauses = (Dependency(DependencyKind.AFTER_OK, JobId(after)),) if after else ()
         specs = [
             a_spec(

@@ -90,7 +90,8 @@ def _time_limits(client: ControllerClient, target: JobTarget) -> list[tuple[JobT
     if components and target.het_offset is None and target.job_id == components[0].het_job_id:
         return [(JobTarget(target.job_id, het_offset=j.het_job_offset), j.time_limit_s) for j in components]
     for job in jobs:
-        if job.is_component and target.job_id != job.id and target.het_offset != job.het_job_offset:
+        offset = target.job_id - job.het_job_id if target.het_offset is None else target.het_offset
+        if job.is_component and offset != job.het_job_offset:
             continue
         tasks = {job.array_task_id, *job.pending_tasks}
         if not target.tasks or not tasks.isdisjoint(target.tasks):

@@ -59,7 +59,10 @@ async def test_submission(
         raise Refusal(RefusalCode.NODE_CONFIGURATION if never else RefusalCode.NODES_BUSY)
     cpus = sum(one.cpus for one in found)
     cpus = cpus or sum(one.request.tasks * one.request.cpus_per_task for one in jobs)
-    nodes = tuple(dict.fromkeys(name for one in found for name in one.nodes))
+    nodes = estimate.nodes
+    if submitted.components:
+        taken = {name for one in found for name in one.nodes}
+        nodes = tuple(name for name in state.nodes if name in taken)
     return TestResult(job.id, estimate.start, cpus, nodes, job.partition)
 
 

@@ -445,9 +445,7 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
 
 
 def _target(item: Any) -> JobTarget:
-    step_id = StepId(item.step_id) if item.HasField("step_id") else None
-    het_offset = item.het_offset if item.HasField("het_offset") else None
-    return JobTarget(JobId(item.job_id), tuple(item.tasks), step_id, het_offset)
+    return codec.from_proto(JobTarget, item)
 
 
 def _components(request: Any) -> tuple[JobSpec, ...]:

@@ -123,7 +123,7 @@ def test_what_waits_for_all_of_its_nodes(cluster: Daemons) -> None:
     cluster.command("scontrol", "hold", str(leader))
     cluster.command("scancel", str(blocker))
     cluster.wait(lambda: len(_queue(cluster)) == 2, "the blocker is gone")
-    assert cluster.command("squeue", "-h", "-o", "%t %r").splitlines() == ["PD JobHeldUser"] * 2
+    assert cluster.command("squeue", "-h", "-o", "%t %.7r").splitlines() == ["PD JobHeld"] * 2
     cluster.command("scontrol", "release", str(leader))
     _started(cluster)
     assert [row.split()[1] for row in _queue(cluster)] == ["R", "R"]

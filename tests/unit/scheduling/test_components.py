@@ -9,12 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from minislurm.domain.accounts import Account, AccountTree, AccountUser, Association, AssociationLimits
 from minislurm.domain.configuration import Partition
 from minislurm.domain.ids import JobId
 from minislurm.domain.reservation import LicenseCount
 from minislurm.domain.resources import ResourceRequest
 from minislurm.domain.states import Reason
+from minislurm.scheduling.accounts import AccountsSnapshot
 from minislurm.scheduling.cycle import schedule
+from minislurm.scheduling.fair_share import History
+from minislurm.scheduling.limits import Ledger
 from minislurm.scheduling.model import Plan, RequestClass, Snapshot
 from minislurm.scheduling.predict import predict
 from minislurm.scheduling.workspace import Workspace
@@ -211,6 +215,45 @@ def test_the_component_without_room_is_named() -> None:
     assert wait.reason is Reason.RESOURCES
     assert wait.rejected == {"cpus busy": 2}
     assert wait.detail.startswith("component 1 of the heterogeneous job")
+
+
+TREE = AccountTree(
+    [Account("a", limits=AssociationLimits({"cpu": 6}), budget=9.0), Account("b", budget=9.0)],
+    [AccountUser("ann", "a")],
+    [Association(name, "ann") for name in "ab"],
+)
+
+
+def with_accounts(snapshot: Snapshot) -> Snapshot:
+    credits = {"a": 1.0, "b": 1.0}
+    accounts = AccountsSnapshot(TREE, Ledger(TREE), History(TREE, {}, {}), {"cpu": 16}, credits=credits)
+    return replace(snapshot, accounts=accounts)
+
+
+def test_limits_hold_for_all_components_together() -> None:
+    """Six CPUs: two components of three may start, three of them wait and hold nobody up."""
+    nodes = some_nodes(4)
+    partition, part = a_partition(nodes), a_request(1, cpus_per_task=3)
+    ann = {"account": "a", "user_name": "ann"}
+    two = a_het_class(partition, 1, part, part, **ann)
+    assert placed(schedule(with_accounts(a_snapshot(nodes, two))), 1)
+    three = a_het_class(partition, 11, part, part, part, **ann)
+    behind = a_class(partition, 21, request=part, **ann)
+    plan = schedule(with_accounts(a_snapshot(nodes, three, behind)))
+    assert reason(plan, 11) is Reason.ASSOC_GRP_CPU
+    assert nodes_of(plan, 21)
+
+
+def test_all_components_pay_the_same_price() -> None:
+    """The loser wanted what the second component took."""
+    nodes = some_nodes(2)
+    partition = a_partition(nodes)
+    winner = a_het_class(partition, 1, MASTER, MASTER, account="a", user_name="ann", bid=5.0)
+    winner = replace(winner, request=replace(MASTER, cpus_per_task=1, required_nodes=("n1",)))
+    loser = a_class(partition, 9, request=replace(MASTER, required_nodes=("n2",)), account="b", bid=2.0)
+    loser = replace(loser, user_name="ann")
+    (placement,) = schedule(with_accounts(a_snapshot(nodes, winner, loser, order="auction"))).placements
+    assert (placement.price, placement.parts[0].price) == (2.0, 2.0)
 
 
 # Laws

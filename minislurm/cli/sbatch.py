@@ -86,6 +86,8 @@ def directive_options(script: BatchScript) -> list[Sequence[Occurrence]]:
     found: list[list[Occurrence]] = [[]]
     for directive in directives(script):
         if directive.words[0] in SEPARATORS:
+            if len(directive.words) > 1:
+                raise UsageError(f"Invalid directive found in batch script: {printable(directive.words[1])}")
             found.append([])
             continue
         line = _parse_words(directive.words)

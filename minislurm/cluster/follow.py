@@ -61,7 +61,9 @@ def follow(state: ClusterState, event: Event) -> Iterable[Event]:
             job_id = event.job.id
             if state.jobs[job_id].state is JobState.COMPLETING:
                 return _end_if_clear(state, job_id, event.time)
-            given_up = give_up(state.jobs[job_id], event.time)
+            # Of components several are changed by one message: an end would be undone by the next change.
+            # Their timer, which is due, sees to it.
+            given_up = [] if event.job.is_component else give_up(state.jobs[job_id], event.time)
             return given_up or _settle_all(state, job_id, event.time)
         case JobRequeued():
             again = _eligible_if_due(state, event.job_id, event.time)

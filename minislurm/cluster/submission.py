@@ -61,9 +61,7 @@ def _accepted(
     partition = _partition_of(state, spec)
     if isinstance(partition, Refusal):
         return partition
-    if len(state.jobs) + len(beside) >= state.configuration.limits.max_job_count:
-        return Refusal(RefusalCode.TOO_MANY_JOBS)
-    refusal = _refuse(state, spec, partition, caller) or _refuse_times(spec, now)
+    refusal = _refuse(state, spec, partition, caller, len(beside)) or _refuse_times(spec, now)
     if refusal is not None:
         return refusal
     charged = with_account(state.accounts, spec)
@@ -87,12 +85,16 @@ def _partition_of(state: ClusterState, spec: JobSpec) -> Partition | Refusal:
     return found
 
 
-def _refuse(state: ClusterState, spec: JobSpec, partition: Partition, caller: Caller) -> Refusal | None:
+def _refuse(
+    state: ClusterState, spec: JobSpec, partition: Partition, caller: Caller, beside: int
+) -> Refusal | None:
     limits = state.configuration.limits
     if spec.user_id != caller.user_id and not caller.is_operator:
         return Refusal(RefusalCode.ACCESS)
     if state.partition_state(partition.name) in (PartitionState.DRAIN, PartitionState.INACTIVE):
         return Refusal(RefusalCode.PARTITION_UNAVAILABLE)
+    if len(state.jobs) + beside >= limits.max_job_count:
+        return Refusal(RefusalCode.TOO_MANY_JOBS)
     if spec.is_array and (
         len(spec.array_tasks) > limits.max_array_size or spec.array_tasks[-1] >= limits.max_array_size
     ):

@@ -61,8 +61,8 @@ async def test_submission(
     cpus = cpus or sum(one.request.tasks * one.request.cpus_per_task for one in jobs)
     nodes = estimate.nodes
     if submitted.components:
-        taken = {name for one in found for name in one.nodes}
-        nodes = tuple(name for name in state.nodes if name in taken)
+        names = {name for one in found for name in one.nodes}
+        nodes = tuple(name for name in state.nodes if name in names)
     return TestResult(job.id, estimate.start, cpus, nodes, job.partition)
 
 

@@ -124,11 +124,15 @@ def _orders(
     rooms = [room(one) for one in components]
     spare = [int(np.count_nonzero(one.tasks)) - one.bounds.nodes_min for one in rooms]
     ranked = sorted(range(len(components)), key=lambda i: (spare[i], i))
-    yield [components[i] for i in ranked]
-    if spare[ranked[0]] < 0:
-        return
-    for indexes in islice(permutations(ranked), 1, _MOST_ORDERS):
-        yield [components[i] for i in indexes]
+    tried: set[Hashable] = set()
+    for indexes in islice(permutations(ranked), _MOST_ORDERS):
+        order = [components[i] for i in indexes]
+        shapes = number_key(order)
+        if shapes not in tried:  # equal components may change places
+            tried.add(shapes)
+            yield order
+        if spare[ranked[0]] < 0:
+            return
 
 
 def _told_apart(shares: list[Share], inventory: Inventory, counts: Counts) -> list[Share]:

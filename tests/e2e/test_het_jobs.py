@@ -139,3 +139,9 @@ def test_one_that_can_never_fit_refuses_all(cluster: Daemons) -> None:
         "sbatch: error: Batch job submission failed: Requested node configuration is not available\n"
     )
     assert len(cluster.jobs()) == before
+
+
+def test_wait_for_the_end_of_all(cluster: Daemons) -> None:
+    done = cluster.run("sbatch", "--wait", "-n1", ":", "-N2", "--wrap", "exit 5")
+    assert done.returncode == 5
+    assert not cluster.jobs(ended=False)

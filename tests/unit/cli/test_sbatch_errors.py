@@ -21,6 +21,7 @@ _SCRIPTS = {
     "words.sh": b"#!/bin/sh\n#SBATCH --mem 4 G\ntrue\n",
     "quote.sh": b"#!/bin/sh\n#SBATCH --comment='a\ntrue\n",
     "het.sh": b"#!/bin/sh\n#SBATCH -N1\n#SBATCH hetjob\n#SBATCH -N2 --begin=now\n",
+    "hetwords.sh": b"#!/bin/sh\n#SBATCH -N1\n#SBATCH hetjob -N2\n",
     "badtime.sh": b"#!/bin/sh\n#SBATCH -t nonsense\n",
     "ok.sh": b"#!/bin/sh\ntrue\n",
 }
@@ -109,6 +110,7 @@ def _scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (["--mail-type=END", "ok.sh"], "sbatch: error: --mail-type=END is not supported by minislurm\n", 1),
         (["het.sh"], _WHOLE.format("begin"), 1),
+        (["hetwords.sh"], "sbatch: error: Invalid directive found in batch script: -N2\n", 1),
         (["-N1", ":", "-N2", "--hold", "ok.sh"], _WHOLE.format("hold"), 1),
         (["-N1", ":", "--bogus", "ok.sh"], "sbatch: unrecognized option '--bogus'\n" + _TRY, 255),
         (

@@ -130,6 +130,16 @@ def test_one_that_cannot_be_accepted_refuses_all(
     assert not cluster.state.jobs
 
 
+def test_the_number_of_jobs_counts_all_components(cluster: SimCluster) -> None:
+    limits = replace(cluster.state.configuration.limits, max_job_count=3)
+    cluster.state.configure(replace(cluster.state.configuration, limits=limits))
+    cluster.submit(hold=True)
+    with pytest.raises(Refusal) as error:
+        cluster.submit_components(MASTER, WORKERS, WORKERS)
+    assert error.value.code is RefusalCode.TOO_MANY_JOBS
+    assert cluster.submit_components(MASTER, WORKERS) == 2
+
+
 def test_a_component_is_its_leaders_users(cluster: SimCluster) -> None:
     """Whatever a request says of the others: nobody submits for somebody else."""
     other = replace(WORKERS, user_id=0, user_name="root", group_id=0, group_name="root")

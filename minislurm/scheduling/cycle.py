@@ -15,10 +15,12 @@ from minislurm.scheduling.accounts import AccountsPass
 from minislurm.scheduling.auction import with_prices
 from minislurm.scheduling.backfill import Backfill, Reservation, end_of
 from minislurm.scheduling.capacity import Capacity
-from minislurm.scheduling.components import MakeRoom, claims_of, fit_now, fit_then, longest_s
+from minislurm.scheduling.components import claims_of, longest_s
 from minislurm.scheduling.conservative import ConservativeBackfill
 from minislurm.scheduling.draft import Draft
 from minislurm.scheduling.model import (
+    PRIORITY,
+    RESOURCES,
     TASK_LIMIT,
     Placement,
     Plan,
@@ -32,17 +34,14 @@ from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.order import Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
 from minislurm.scheduling.ranks import Ranks
-from minislurm.scheduling.reservations import Times
 from minislurm.scheduling.room import Room
 from minislurm.scheduling.rooms import Rooms
 from minislurm.scheduling.strategies import Strategies
+from minislurm.scheduling.together import Together
 from minislurm.scheduling.workspace import Candidate, Head, Verdicts, Workspace
 
 #: Misfits for which it helps to see what each node lacks.
 _NODE_REASONS = frozenset({Reason.PARTITION_CONFIG, Reason.BAD_CONSTRAINTS, Reason.NODES_UNAVAILABLE})
-
-_RESOURCES, _PRIORITY = Wait(Reason.RESOURCES), Wait(Reason.PRIORITY)
-_NO_ROOM = "component {} of the heterogeneous job finds no room beside those before it"
 
 
 def schedule(snapshot: Snapshot, workspace: Workspace | None = None, *, explain: bool = False) -> Plan:
@@ -211,6 +210,9 @@ class _Cycle:
         workspace.verdicts = Verdicts(settings, self._blocked, {}) if keeps else None
         self._told = workspace.verdicts
         self._in_turn: Turn | None = None
+        self._together = Together(
+            self._now, self._table, self._filters, self._openings, self._backfill, self._room_in
+        )
         self._rooms = Rooms(workspace.table.changes, len(workspace.table.inventory))
 
     def turn(self, candidate: Candidate, priority: PriorityLine) -> Turn:
@@ -218,12 +220,8 @@ class _Cycle:
         limit_s = candidate.jobs.time_limit_s
         end = self._now + limit_s if limit_s else inf
         if candidate.parts:
-            end = max(end, *(self._end_of(part.jobs) for part in candidate.parts))
+            end = self._now + longest_s(candidate.jobs)
         return Turn(candidate, priority, end)
-
-    def _end_of(self, jobs: RequestClass) -> float:
-        """When a job of the class that starts now ends at the latest."""
-        return end_of(self._now, jobs.time_limit_s)
 
     def tell_users_apart(self, turns: list[Turn]) -> None:
         """Once all classes have been seen: what is true of one user's jobs may not be of another's."""
@@ -277,18 +275,10 @@ class _Cycle:
 
     def find_all(self, turn: Turn) -> list[list[Share]] | None:
         """Where all components can start without delaying a reservation; None: nowhere."""
-        components = turn.candidate.components
         closed = self._is_closed(turn) or any(self._is_closed_to(part) for part in turn.jobs.parts)
         if closed or self._known_wait(turn) is not None or self._is_beyond_depth(turn):
             return None
-        if self._is_short_now(turn) or not self._openings.has_licenses(claims_of(components)):
-            return None
-        return fit_now(
-            components,
-            self._table,
-            lambda jobs: self._backfill.reached_by(self._end_of(jobs)),
-            self._room_at(self._now),
-        )
+        return None if self._is_short_now(turn) else self._together.find(turn.candidate)
 
     def limit_of_all(self, turn: Turn, found: list[list[Share]] | None = None) -> Wait | None:
         """As `limit`: each component counts on top of those before it."""
@@ -299,44 +289,9 @@ class _Cycle:
         """The components start there."""
         classes = (turn.jobs, *turn.jobs.parts)
         return [
-            self._place(jobs, shares, self._end_of(jobs)) for jobs, shares in zip(classes, found, strict=True)
+            self._place(jobs, shares, end_of(self._now, jobs.time_limit_s))
+            for jobs, shares in zip(classes, found, strict=True)
         ]
-
-    def _room_at(self, time: float) -> MakeRoom:
-        return lambda one, counts: self._room_in(one, counts, self._openings.allowed(one.jobs, time))
-
-    def _shares_of(self, turn: Turn, counts: list[Counts], time: float) -> list[Share] | None:
-        """Where the next job of the class could be then."""
-        candidate = turn.candidate
-        if candidate.parts:
-            fit = fit_then(candidate.components, counts, self._room_at(time))
-            return fit.shares if fit.missing is None else None
-        return choose(self._room_in(candidate, counts, self._openings.allowed(turn.jobs, time)))
-
-    def _segments(self, turn: Turn, times: Times) -> list[int]:
-        """Within each of these no node closes, to none of the components."""
-        classes = (turn.jobs, *turn.jobs.parts)
-        return sorted({index for jobs in classes for index in self._openings.segments(jobs, times)})
-
-    def _why_all(self, turn: Turn) -> Wait:
-        """As `_why`, of a heterogeneous job; the first component that finds no room is named."""
-        components, free = turn.candidate.components, self._table.free
-        fit = fit_then(components, [free], self._room_at(self._now))
-        wait = _PRIORITY if fit.missing is None else _RESOURCES
-        if fit.missing is not None:
-            jobs = components[fit.missing].jobs
-            if fit_then(components, [free], self._room_in).missing is None:
-                wait = Wait(self._openings.reason(jobs, self._filters.allowed(jobs)))
-        if not self._explains:
-            return wait
-        if fit.missing is None:
-            fit = fit_then(components, [free, *self._backfill.reached_by(turn.end)], self._room_at(self._now))
-        if fit.missing is None:
-            return wait
-        one = components[fit.missing]
-        beside = self._room_at(self._now)(one, fit.left)
-        rejected = self._filters.rejected(one.jobs, fit.left[0], beside)
-        return Wait(wait.reason, rejected, detail=_NO_ROOM.format(fit.missing))
 
     # Blocked
 
@@ -358,7 +313,7 @@ class _Cycle:
         if wait is None:
             if self._explains or request.licenses or not self._is_short_now(turn):
                 return None
-            wait = _RESOURCES
+            wait = RESOURCES
         if is_new or not is_known:
             self._blocked[turn.key] = (turn.end, wait)
         self._looked_at += is_new
@@ -370,7 +325,7 @@ class _Cycle:
         jobs = turn.jobs
         wait = self._known_wait(turn)
         if wait is None and self._is_beyond_depth(turn):
-            return _PRIORITY
+            return PRIORITY
         is_new = turn.key not in self._blocked
         if wait is not None and is_new:
             self._blocked[turn.key] = (turn.end, wait)
@@ -409,8 +364,8 @@ class _Cycle:
             return last.wait
         reservation = yield from self._backfill.reserve(
             jobs.partition, longest_s(jobs), turn.candidate.demand, self._table.free,
-            lambda counts, time: self._shares_of(turn, counts, time),
-            self._openings.edges(), lambda times: self._segments(turn, times),
+            lambda counts, time: self._together.shares(turn.candidate, counts, time),
+            self._openings.edges(), lambda times: self._together.segments(jobs, times),
         )  # fmt: skip
         if reservation is None:
             self._tell(turn, Head(turn.job.job_id, wait))
@@ -452,7 +407,7 @@ class _Cycle:
         return self._looked_at >= self._depth and len(self._blocked_in) == len(self._heads)
 
     def why_beyond_depth(self, turn: Turn) -> Wait:
-        return self._known_wait(turn) or _PRIORITY
+        return self._known_wait(turn) or PRIORITY
 
     def why_behind(self, turn: Turn, wait: Wait) -> tuple[Wait, ...]:
         """Why those behind the blocked job wait, where that differs."""
@@ -469,14 +424,14 @@ class _Cycle:
         """Resources: not even if it were first. Priority: it would fit, but others come before it."""
         jobs, free = turn.jobs, self._table.free
         if not self._explains and self._is_short_now(turn):
-            return _RESOURCES
+            return RESOURCES
         if jobs.parts:
-            return self._why_all(turn)
+            return self._together.why(turn.candidate, turn.end, explains=self._explains)
         open_now = self._openings.allowed(jobs, self._now)
         now = self._room_in(turn.candidate, [free], open_now)
-        wait = _PRIORITY
+        wait = PRIORITY
         if choose(now) is None:
-            wait = _RESOURCES
+            wait = RESOURCES
             if open_now is not None and choose(alone := self._room_in(turn.candidate, [free])) is not None:
                 wait = Wait(self._openings.reason(jobs, alone.tasks > 0))
         if not self._explains:
@@ -498,7 +453,7 @@ class _Cycle:
         if known is None and self._last is not None:
             known = self._last.blocked.get(turn.key)
             same_head = self._heads_are_the_same and turn.candidate.head in self._blocked_in
-            if known is not None and known[1] is not _RESOURCES and not same_head:
+            if known is not None and known[1] is not RESOURCES and not same_head:
                 return None  # it waits because of a head, and might not beside another one
         return known[1] if known is not None and turn.end >= known[0] else None
 

@@ -181,6 +181,9 @@ class Wait(Struct, frozen=True):
     detail: str = ""
 
 
+#: The same objects throughout a pass, which knows them again by that.
+RESOURCES, PRIORITY = Wait(Reason.RESOURCES), Wait(Reason.PRIORITY)
+
 #: What holds an array's rest whose tasks run up to its limit.
 TASK_LIMIT = Wait(Reason.ARRAY_TASK_LIMIT)
 

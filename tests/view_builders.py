@@ -204,6 +204,28 @@ def recorded_partitions() -> list[PartitionView]:
     ]  # fmt: skip
 
 
+def het_views() -> list[JobView]:
+    """Two components of a heterogeneous job that runs: 20+0 on n1, 20+1 on n[2-3]."""
+    views = []
+    for offset, nodes in enumerate((("n1",), ("n2", "n3"))):
+        views.append(
+            a_job_view(
+                20 + offset,
+                "pair",
+                state=JobState.RUNNING,
+                request={"nodes_min": len(nodes), "nodes_max": len(nodes), "tasks": len(nodes)},
+                spec={"is_batch": not offset},
+                view={"het_job_ids": (JobId(20), JobId(21))},
+                allocation=tuple(part(node) for node in nodes),
+                start_time=SUBMITTED,
+                het_job_id=JobId(20),
+                het_job_offset=offset,
+                time_limit_s=600.0 * (offset + 1),
+            )
+        )
+    return views
+
+
 class RecordedController:
     """Answers as a controller with these records would, and keeps what was asked of it."""
 
@@ -226,7 +248,10 @@ class RecordedController:
             view
             for view in self.jobs
             if (query.include_ended or not view.job.state.is_final)
-            and (not query.job_ids or {view.job.id, view.job.array_job_id} & set(query.job_ids))
+            and (
+                not query.job_ids
+                or {view.job.id, view.job.array_job_id, *view.het_job_ids} & set(query.job_ids)
+            )
         ]
 
     def list_nodes(self) -> list[NodeView]:

@@ -71,25 +71,32 @@ def _update_jobs(client: ControllerClient, change: JobUpdate) -> int:
     outcomes: list[Outcome] = []
     if change.time_limit_change_s:
         for target in targets:
-            limit = _time_limit(client, target)
-            if limit is None:
+            limits = _time_limits(client, target)
+            if not limits:
                 print_line(f"{RefusalCode.INVALID_JOB_ID.value} for job {format_target(target)}")
                 return 1
-            changed = max(60.0, limit + change.time_limit_change_s) if limit else 0.0
-            outcomes += client.update_job([target], replace(change.changes, time_limit_s=changed))
+            for one, limit in limits:
+                changed = max(60.0, limit + change.time_limit_change_s) if limit else 0.0
+                outcomes += client.update_job([one], replace(change.changes, time_limit_s=changed))
     elif targets:
         outcomes = client.update_job(targets, change.changes)
     return max(exit_code, report_outcomes(outcomes))
 
 
-def _time_limit(client: ControllerClient, target: JobTarget) -> float | None:
-    """Seconds, 0: no limit; None: no such job."""
-    for view in client.list_jobs(JobQuery(job_ids=(target.job_id,))):
-        job = view.job
+def _time_limits(client: ControllerClient, target: JobTarget) -> list[tuple[JobTarget, float]]:
+    """Seconds, 0: no limit; of each component of a heterogeneous job. []: no such job."""
+    jobs = [view.job for view in client.list_jobs(JobQuery(job_ids=(target.job_id,)))]
+    components = [job for job in jobs if job.is_component]
+    if components and target.het_offset is None and target.job_id == components[0].het_job_id:
+        return [(JobTarget(target.job_id, het_offset=j.het_job_offset), j.time_limit_s) for j in components]
+    for job in jobs:
+        offset = target.job_id - job.het_job_id if target.het_offset is None else target.het_offset
+        if job.is_component and offset != job.het_job_offset:
+            continue
         tasks = {job.array_task_id, *job.pending_tasks}
         if not target.tasks or not tasks.isdisjoint(target.tasks):
-            return job.time_limit_s
-    return None
+            return [(target, job.time_limit_s)]
+    return []
 
 
 def read_targets(client: ControllerClient, words: Sequence[str]) -> tuple[list[JobTarget], list[str]]:
@@ -124,7 +131,7 @@ def _jobs_named(client: ControllerClient, names: tuple[str, ...]) -> list[JobTar
 
 
 def _base_id(job: Job) -> JobId:
-    return job.array_job_id or job.id
+    return job.het_job_id or job.array_job_id or job.id
 
 
 def report_outcomes(outcomes: Sequence[Outcome], summary: str = "") -> int:

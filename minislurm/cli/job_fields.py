@@ -236,9 +236,11 @@ NAMES: dict[str, JobField] = {
     "gres": _TRES_PER_NODE,
     "groupid": _GROUP_ID,
     "groupname": _GROUP_NAME,
-    "hetjobid": _constant("HET_JOB_ID", _NOT_SET),
-    "hetjobidset": _constant("HET_JOB_ID_SET", _NOT_SET),
-    "hetjoboffset": _constant("HET_JOB_OFFSET", _NOT_SET),
+    "hetjobid": _or_not_set("HET_JOB_ID", lambda row: str(row.job.het_job_id or "")),
+    "hetjobidset": _or_not_set("HET_JOB_ID_SET", lambda row: row.het_ids),
+    "hetjoboffset": _or_not_set(
+        "HET_JOB_OFFSET", lambda row: str(row.job.het_job_offset) if row.job.is_component else ""
+    ),
     "jobarrayid": _ID,
     "jobid": _RECORD_ID,
     "lastschedeval": _time("LAST_SCHED_EVAL", lambda row: row.view.last_considered),

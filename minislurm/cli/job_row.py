@@ -14,7 +14,7 @@ from minislurm.domain.hostlist import compress
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import Job
 from minislurm.domain.states import JobState
-from minislurm.domain.views import JobView
+from minislurm.domain.views import JobTarget, JobView
 
 #: Ended jobs that show why instead of where.
 _EXPLAINED_STATES = frozenset(
@@ -49,7 +49,9 @@ class JobRow(Struct, frozen=True):
 
     @property
     def display_id(self) -> str:
-        """``12``, ``12_3``, ``12_[4-9%2]``."""
+        """``12``, ``12_3``, ``12_[4-9%2]``, ``12+1``."""
+        if self.job.is_component:
+            return f"{self.job.het_job_id}+{self.job.het_job_offset}"
         if self.single or self.job.is_array_task:
             return f"{self.array_job_id}_{self.task_text}"
         return f"{self.array_job_id}_[{self.task_text}]" if self.tasks else str(self.job.id)
@@ -65,10 +67,17 @@ class JobRow(Struct, frozen=True):
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """Submission order; of an array first what is pending, then its tasks."""
+        """Submission order; of an array first what is pending, then its tasks; the components of a job."""
+        if self.job.is_component:
+            return self.job.het_job_id, 0, self.job.het_job_offset
         if self.job.array_task_id is not None:
             return self.array_job_id, 1, self.job.array_task_id
         return self.array_job_id, 0, self.tasks[0] if self.tasks else 0
+
+    @property
+    def het_ids(self) -> str:
+        """``12-13``: the ids of all components; "" outside of a heterogeneous job."""
+        return format_tasks(self.view.het_job_ids) if self.job.is_component else ""
 
     @property
     def is_pending(self) -> bool:
@@ -199,6 +208,14 @@ def narrowed(row: JobRow, tasks: frozenset[int]) -> Iterator[JobRow]:
     left = tuple(task for task in row.tasks if task in tasks)
     if left:
         yield JobRow(row.view, row.now, left, single=len(left) == 1, convert=row.convert)
+
+
+def is_meant(row: JobRow, target: JobTarget) -> bool:
+    """Does the target name the row's job, or one that it belongs to? (Which tasks is another question.)"""
+    job = row.job
+    if target.het_offset is not None:
+        return (target.job_id, target.het_offset) == (job.het_job_id, job.het_job_offset)
+    return target.job_id in (job.id, row.array_job_id, job.het_job_id)
 
 
 def task_list(tasks: tuple[int, ...], limit: int) -> str:

@@ -8,24 +8,32 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import field
+from msgspec.structs import replace
 
 from minislurm.cli.application import Application, print_line, report
 from minislurm.cli.argv import CommandLine, Occurrence, parse
 from minislurm.cli.batch_script import BatchScript, directives, read_script, read_standard_input, wrapped
 from minislurm.cli.connection import configuration, connect
+from minislurm.cli.het_options import SEPARATORS, layers_of, split_components, take_over
 from minislurm.cli.job_environment import exported_environment
 from minislurm.cli.job_options import JobOptions
 from minislurm.cli.job_request import Program, make_submission
 from minislurm.cli.options import options_of, set_from_environment
 from minislurm.cli.printable import printable
-from minislurm.domain.errors import ControllerUnavailable, MinislurmError, Refusal, UsageError
+from minislurm.domain.errors import (
+    ControllerUnavailable,
+    MinislurmError,
+    Refusal,
+    RefusalCode,
+    UsageError,
+)
 from minislurm.domain.hostlist import compress
 from minislurm.domain.ids import JobId
 from minislurm.domain.states import JobState
 from minislurm.domain.times import format_time
 
 if TYPE_CHECKING:
-    from minislurm.domain.job import Job
+    from minislurm.domain.job import Job, JobSpec
     from minislurm.domain.views import Submission
     from minislurm.rpc.client import ControllerClient
 
@@ -38,6 +46,10 @@ class BatchOptions(JobOptions):
     """Job options and the script that some of them came from."""
 
     script: BatchScript = field(default_factory=lambda: BatchScript(b"", ""))
+    #: What stands behind the options: the script and its arguments.
+    words: tuple[str, ...] = ()
+    #: Of a heterogeneous job: the options of the components after the first.
+    others: tuple[JobOptions, ...] = ()
 
 
 def main() -> int:
@@ -45,30 +57,48 @@ def main() -> int:
 
 
 def read_values(line: CommandLine) -> BatchOptions:
-    """Options from the script, then from the environment, then from the command line; each overrides."""
+    """Options from the script, then from the environment, then from the command line; each overrides. Of a
+    heterogeneous job for each component, the first one's with those of the others beside them."""
+    typed, words = split_components(line, _parse_words)
     given = BatchOptions()
-    APPLICATION.apply(given, line.occurrences)
-    values = BatchOptions()
-    values.script = _script_of(given.wrap, line.positionals)
-    APPLICATION.apply(values, directive_options(values.script))
-    set_from_environment(values, "sbatch")
-    APPLICATION.apply(values, line.occurrences)
-    return values
+    for occurrences in typed:
+        APPLICATION.apply(given, occurrences)
+    script = _script_of(given.wrap, words)
+    written = directive_options(script)
+    components = []
+    for number in range(max(len(typed), len(written))):
+        values = BatchOptions()
+        for layers in layers_of(written, typed, number):
+            APPLICATION.apply(values, layers.written)
+            set_from_environment(values, "sbatch")
+            APPLICATION.apply(values, layers.typed)
+        components.append(values)
+    first = components[0]
+    first.script, first.words, first.others = script, tuple(words), tuple(components[1:])
+    if first.others:
+        take_over(first, components[-1])
+    return first
 
 
-def directive_options(script: BatchScript) -> list[Occurrence]:
-    """The options of the script's ``#SBATCH`` lines. Raises UsageError as for the command line."""
-    found: list[Occurrence] = []
+def directive_options(script: BatchScript) -> list[Sequence[Occurrence]]:
+    """The options of the script's ``#SBATCH`` lines, one list for each component of a heterogeneous job.
+    Raises UsageError as for the command line."""
+    found: list[list[Occurrence]] = [[]]
     for directive in directives(script):
-        if directive.words[0] in ("hetjob", "packjob"):
-            raise UsageError(f"#SBATCH {directive.words[0]} is not supported by minislurm")
-        line = parse(
-            directive.words, options_of("sbatch"), command="sbatch", permute=False, usage_exit_code=255
-        )
+        if directive.words[0] in SEPARATORS:
+            if len(directive.words) > 1:
+                raise UsageError(f"Invalid directive found in batch script: {printable(directive.words[1])}")
+            found.append([])
+            continue
+        line = _parse_words(directive.words)
         if line.positionals:
             raise UsageError(f"Invalid directive found in batch script: {printable(line.positionals[0])}")
-        found.extend(line.occurrences)
-    return found
+        found[-1].extend(line.occurrences)
+    return [*found]
+
+
+def _parse_words(words: Sequence[str]) -> CommandLine:
+    return parse(words, options_of("sbatch"), command="sbatch", permute=False, usage_exit_code=255)
 
 
 def run(values: BatchOptions, positionals: tuple[str, ...]) -> int:
@@ -77,16 +107,29 @@ def run(values: BatchOptions, positionals: tuple[str, ...]) -> int:
         name=script.name,
         script=script.content,
         path=script.path,
-        arguments=() if values.wrap is not None else positionals[1:],
+        arguments=() if values.wrap is not None else values.words[1:],
         environment=exported_environment(values.export, os.environb),
     )
     try:
         submission = make_submission(values, program, configuration(), command="sbatch")
+        if values.others:
+            submission = replace(submission, components=_components(values, program))
         _check_cluster(values.clusters)
     except Refusal as refusal:
         report("sbatch", refusal, _FAILED)
         return 1
     return _test_only(submission) if values.test_only else _submit(values, submission)
+
+
+def _components(values: BatchOptions, program: Program) -> tuple[JobSpec, ...]:
+    """The first one alone has the script. Raises UsageError and Refusal as for a plain job."""
+    if values.array:
+        raise Refusal(RefusalCode.INVALID_ARRAY, details=("a heterogeneous job can be no array",))
+    without_script = replace(program, script=b"", environment=())
+    return tuple(
+        make_submission(other, without_script, configuration(), command="sbatch").spec
+        for other in values.others
+    )
 
 
 def _script_of(wrap: str | None, positionals: Sequence[str]) -> BatchScript:
@@ -166,8 +209,9 @@ def wait_code(job: Job) -> int:
 
 APPLICATION: Application[BatchOptions] = Application(
     name="sbatch",
-    summary="Submit a batch script. Without a file it is read from standard input.",
-    synopsis="[OPTIONS] [script [args ...]]",
+    summary="Submit a batch script. Without a file it is read from standard input. Options of the components "
+    "of a heterogeneous job are set apart by a colon.",
+    synopsis="[OPTIONS [: OPTIONS ...]] [script [args ...]]",
     options=options_of("sbatch"),
     new_values=BatchOptions,
     run=run,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _KILL = 9
 #: Slurm's exit codes are its error numbers, cut to a byte.
-_EXIT_CODES = {RefusalCode.TRY_LATER: 228}
+_EXIT_CODES = {RefusalCode.TRY_LATER: 228, RefusalCode.HET_COMPONENT: 60}
 #: Without --verbose and without a signal these are no errors: the job is as gone as was asked.
 _GONE = (RefusalCode.INVALID_JOB_ID, RefusalCode.ALREADY_DONE, RefusalCode.EXPIRED)
 _STATES = {
@@ -127,9 +127,11 @@ def _matching(
     jobs = [view.job for view in client.list_jobs(JobQuery()) if _passes(view.job, values, user_id)]
     if targets:
         return [target for target in targets if any(_concerns(target, job) for job in jobs)]
+    ids = {job.id for job in jobs}
     return [
         JobTarget(job.array_job_id, (job.array_task_id,)) if job.array_task_id is not None else _rest(job)
         for job in jobs
+        if job.id == job.het_job_id or job.het_job_id not in ids  # else it goes with its leader
     ]
 
 
@@ -141,7 +143,11 @@ def _rest(job: Job) -> JobTarget:
 
 
 def _concerns(target: JobTarget, job: Job) -> bool:
+    if target.het_offset is not None:
+        return (target.job_id, target.het_offset) == (job.het_job_id, job.het_job_offset)
     if target.job_id == job.id and not target.tasks:
+        return True
+    if target.job_id == job.het_job_id and job.is_component and not target.tasks:
         return True
     if target.job_id not in (job.array_job_id, job.id):
         return False

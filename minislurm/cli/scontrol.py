@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from minislurm.cli.application import Application, print_error, print_line
-from minislurm.cli.job_row import JobRow, job_rows, narrowed
+from minislurm.cli.job_row import JobRow, is_meant, job_rows, narrowed
 from minislurm.cli.option import Argument, Option, flag
 from minislurm.cli.printable import printable
 from minislurm.domain.errors import AccessDenied, ControllerUnavailable, Refusal, RefusalCode, UsageError
@@ -133,9 +133,14 @@ def _print_jobs(
     if not rows:
         print(f"Job {printable(argument or '')} not found")
         return 1
-    explains = values.details and target is not None and len(rows) == 1 and rows[0].is_pending
+    is_one = len(rows) == 1 or rows[0].job.is_component
+    explains = values.details and target is not None and is_one and rows[0].is_pending
     why = _why(client, target) if explains and target is not None else ()
-    texts = (job_text(row, one_line=values.one_line, details=values.details, why=why) for row in rows)
+    texts = (
+        # What components wait for, they wait for together.
+        job_text(row, one_line=values.one_line, details=values.details, why=why if row is rows[0] else ())
+        for row in rows
+    )
     sys.stdout.write("".join(texts))
     return 0
 
@@ -157,7 +162,7 @@ def _load_rows(client: ControllerClient, target: JobTarget | None) -> list[JobRo
     views = client.list_jobs(JobQuery(job_ids=(target.job_id,), include_ended=True))
     if not views:
         raise Refusal(RefusalCode.INVALID_JOB_ID)
-    rows = job_rows(views, time.time())
+    rows = [row for row in job_rows(views, time.time()) if row.in_array or is_meant(row, target)]
     if not target.tasks:
         return rows
     return [part for row in rows for part in narrowed(row, frozenset(target.tasks))]

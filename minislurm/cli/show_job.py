@@ -31,6 +31,8 @@ def job_text(row: JobRow, *, one_line: bool = False, details: bool = False, why:
 def _lines(row: JobRow, details: bool) -> Iterator[str]:
     job, spec, request = row.job, row.job.spec, row.job.request
     yield _identity(row)
+    if job.is_component:
+        yield f"HetJobIdSet={row.het_ids}"
     yield f"UserId={spec.user_name}({spec.user_id}) GroupId={spec.group_name}({spec.group_id}) MCS_label=N/A"
     yield f"Priority={row.priority} Nice={job.nice} Account={spec.account or NULL} QOS={spec.qos or NULL}"
     if job.bid:
@@ -98,6 +100,8 @@ def _identity(row: JobRow) -> str:
         array = f" ArrayJobId={row.array_job_id} ArrayTaskId={row.task_text}"
         if job.array_limit:
             array += f" ArrayTaskThrottle={job.array_limit}"
+    elif job.is_component:
+        array = f" HetJobId={job.het_job_id} HetJobOffset={job.het_job_offset}"
     return f"JobId={job.id}{array} JobName={job.name}"
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from minislurm.cli import job_fields, step_row
 from minislurm.cli.application import Application, print_error, print_line
 from minislurm.cli.columns import Field, Layout, parse_letters, parse_names, parse_sort_keys, sort_rows
-from minislurm.cli.job_row import JobRow, expanded, job_rows, narrowed
+from minislurm.cli.job_row import JobRow, expanded, is_meant, job_rows, narrowed
 from minislurm.cli.listing import parse_interval, parse_list, parse_nodes, print_lines, repeat
 from minislurm.cli.option import Argument, Option, OptionError, flag
 from minislurm.cli.printable import printable
@@ -223,6 +223,8 @@ def _selected(row: JobRow, targets: tuple[JobTarget, ...] | None) -> list[JobRow
         return [row]
     tasks: set[int] = set()
     for target in targets:
+        if row.job.is_component and target.job_id in row.view.het_job_ids:
+            return [row]  # one names all, as in Slurm
         if target.job_id in (row.job.id, row.array_job_id):
             if not target.tasks:
                 return [row]
@@ -234,7 +236,7 @@ def _selected(row: JobRow, targets: tuple[JobTarget, ...] | None) -> list[JobRow
 def _is_wanted_step(step: StepRow, targets: tuple[JobTarget, ...]) -> bool:
     return not targets or any(
         target.step_id in (None, step.step.id)
-        and target.job_id in (step.row.job.id, step.row.array_job_id)
+        and is_meant(step.row, target)
         and (not target.tasks or step.row.job.array_task_id in target.tasks)
         for target in targets
     )

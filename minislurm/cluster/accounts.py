@@ -292,13 +292,18 @@ def longest_s(accounts: AccountsState, spec: JobSpec, partition: Partition) -> f
 
 
 def refuse_job(
-    accounts: AccountsState, job: Job, asked: tres.Tres, before: Job | None = None
+    accounts: AccountsState,
+    job: Job,
+    asked: tres.Tres,
+    before: Job | None = None,
+    beside: Sequence[Job] = (),
 ) -> Refusal | None:
     """Slurm refuses what comes on top of the number of submitted jobs; and, where the QOS says
-    DenyOnLimit, what is over a limit all by itself. Anything else waits. `before`: as the job is now."""
+    DenyOnLimit, what is over a limit all by itself. Anything else waits. `before`: as the job is now;
+    `beside`: jobs of the same submission."""
     if not accounts.limits_are_enforced:
         return None
-    reason = _submit_hit(accounts, job, before)
+    reason = _submit_hit(accounts, job, before, beside)
     who = accounts.charged_of(job)
     if reason is None and any(qos.denies for qos in accounts.tree.qos_in_force(who.qos, who.partition_qos)):
         alone = Limits(accounts.limits.book, Ledger(accounts.tree), {})
@@ -309,7 +314,9 @@ def refuse_job(
     return Refusal(RefusalCode.ACCOUNTING_POLICY, details=(reason.value,), job_id=job.id)
 
 
-def _submit_hit(accounts: AccountsState, job: Job, before: Job | None) -> Reason | None:
+def _submit_hit(
+    accounts: AccountsState, job: Job, before: Job | None, beside: Sequence[Job]
+) -> Reason | None:
     tree, who, more = accounts.tree, accounts.charged_of(job), jobs_in(job)
     known = accounts.charged_of(before) if before is not None else None
 
@@ -317,7 +324,9 @@ def _submit_hit(accounts: AccountsState, job: Job, before: Job | None) -> Reason
         """Sums up only where there is a limit, and where the job was not counted already."""
         if most is None or (known is not None and counts(known)):
             return False
-        return more + sum(n for k, n in accounts.submitted.items() if counts(k)) > most
+        others = sum(n for k, n in accounts.submitted.items() if counts(k))
+        others += sum(jobs_in(other) for other in beside if counts(accounts.charged_of(other)))
+        return more + others > most
 
     per_user = False
     for qos in tree.qos_in_force(who.qos, who.partition_qos):
@@ -359,6 +368,26 @@ def placement_hit(
     accounts.measure(nodes.values())
     asked = tres.as_dict(tres.tres_of_allocation(allocation, nodes))
     return accounts.limits.hit(accounts.charged_of(job), asked, job.time_limit_s)
+
+
+def components_hit(
+    accounts: AccountsState,
+    placed: Iterable[tuple[Job, Iterable[NodeAllocation]]],
+    nodes: dict[NodeName, Node],
+) -> Hit | None:
+    """The same of jobs that start together: each comes on top of those before it."""
+    if not accounts.limits_are_enforced:
+        return None
+    accounts.measure(nodes.values())
+    limits = Limits(accounts.limits.book, accounts.limits.ledger.copy(), accounts.limits.capacity)
+    for job, allocation in placed:
+        asked = tres.as_dict(tres.tres_of_allocation(allocation, nodes))
+        who = accounts.charged_of(job)
+        hit = limits.hit(who, asked, job.time_limit_s)
+        if hit is not None:
+            return hit
+        limits.charge(who, asked)
+    return None
 
 
 def may_pay(accounts: AccountsState, job: Job, price: float, now: float) -> bool:

@@ -169,16 +169,18 @@ def _waiting_reason(job: Job) -> Reason:
 
 
 def _submit(state: ClusterState, event: JobSubmitted) -> None:
-    job = event.job
-    state.jobs[job.id] = job
-    state.touch_job(job.id)
-    state.next_job_id = JobId(max(state.next_job_id, job.id + 1))
-    state.count_blobs(job, 1)
-    if job.is_array_rest:
-        state.arrays[job.id] = ArraySummary(job.id)
-        state.touched.arrays.add(job.id)
-    state.index_job(job)
-    _remember(state, RequestRecord(event.request_id, event.time, job.id))
+    for job in (event.job, *event.components):
+        state.jobs[job.id] = job
+        state.touch_job(job.id)
+        state.next_job_id = JobId(max(state.next_job_id, job.id + 1))
+        state.count_blobs(job, 1)
+        if job.is_array_rest:
+            state.arrays[job.id] = ArraySummary(job.id)
+            state.touched.arrays.add(job.id)
+        if job.is_component:
+            state.join_components(job)
+        state.index_job(job)
+    _remember(state, RequestRecord(event.request_id, event.time, event.job.id))
 
 
 def _update(state: ClusterState, job: Job) -> None:
@@ -282,6 +284,8 @@ def _forget(state: ClusterState, job_id: JobId) -> None:
     job = _changing(state, job_id)
     del state.jobs[job_id]
     state.count_blobs(job, -1)
+    if job.is_component:
+        state.leave_components(job)
     array_id = job.array_job_id or job.id
     summary = state.arrays.get(array_id)
     if summary is not None and not summary.live and not any(state.array_records(array_id)):

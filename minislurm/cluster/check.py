@@ -11,7 +11,7 @@ from minislurm.cluster.snapshot import availability, run_of
 from minislurm.cluster.state import ClusterState
 from minislurm.domain import tres
 from minislurm.domain.account_check import problems
-from minislurm.domain.ids import NodeName
+from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import Job
 from minislurm.domain.resources import share_on_node
 from minislurm.domain.states import JobState
@@ -28,6 +28,7 @@ def check(state: ClusterState) -> None:
     _check_kept(state)
     _check_claims(state)
     _check_accounts(state)
+    _check_het_jobs(state)
 
 
 def _check_job(state: ClusterState, job: Job) -> None:
@@ -205,3 +206,30 @@ def _check_claims(state: ClusterState) -> None:
         jobs = [state.jobs[job_id] for job_id in node.jobs]
         if any(job.request.exclusive_user is not None for job in jobs):
             assert len({job.spec.user_id for job in jobs}) == 1, f"{node.name}: not of one user alone"
+
+
+def _check_het_jobs(state: ClusterState) -> None:
+    """No component runs or waits without the others; none outlives the leader."""
+    live = (JobState.CONFIGURING, JobState.RUNNING)
+    ids: dict[JobId, list[JobId]] = {}
+    for job in state.jobs.values():
+        if job.is_component:
+            ids.setdefault(job.het_job_id, []).append(job.id)
+    assert {leader: tuple(sorted(own)) for leader, own in ids.items()} == state.het_jobs, "components differ"
+    for leader_id in ids:
+        leader = state.jobs[leader_id]
+        for job in state.components(leader)[1:]:
+            assert job.id == leader.id + job.het_job_offset, f"{job.id}: not in a row with its leader"
+            if job.state in live:
+                assert leader.state in live, (
+                    f"{job.id}: {job.state.value} while its leader is {leader.state.value}"
+                )
+                assert job.run == leader.run, f"{job.id}: of another run than its leader"
+            elif job.state is JobState.PENDING:
+                assert leader.state not in live, f"{job.id}: left behind by its leader"
+                assert not leader.state.is_final, f"{job.id}: waits without its leader"
+            elif job.state.is_final:
+                assert leader.state is not JobState.PENDING, f"{job.id}: ended, but its leader waits"
+            else:
+                lost = leader.state.is_final and job.requeue_cause
+                assert not lost, f"{job.id}: comes back without its leader"

@@ -45,6 +45,7 @@ from minislurm.cluster.state import ClusterState
 from minislurm.cluster.submission import decide_submission
 from minislurm.domain.errors import Refusal
 from minislurm.domain.exhaustive import assert_never
+from minislurm.domain.ids import JobId
 
 
 def decide(state: ClusterState, message: Message, now: float) -> list[Event] | Refusal:
@@ -121,11 +122,21 @@ def decide(state: ClusterState, message: Message, now: float) -> list[Event] | R
             assert_never(message)
 
 
+def _is_needed(state: ClusterState, job_id: JobId, oldest: float) -> bool:
+    """Is it of a heterogeneous job that others of are still there, or depended on?"""
+    ids = state.het_jobs.get(state.jobs[job_id].het_job_id, ()) if state.het_jobs else ()
+    return any(j in state.dependents or state.ended.get(j, oldest + 1) > oldest for j in ids)
+
+
 def _purge(state: ClusterState, now: float) -> list[Event]:
     events: list[Event] = []
     oldest = now - state.configuration.timers.min_job_age_s
-    # A job that others still depend on by id is remembered until they have gone.
-    old = tuple(j for j, ended in state.ended.items() if ended <= oldest and j not in state.dependents)
+    # A job that others still depend on by id is remembered until they have gone; components go together.
+    old = tuple(
+        j
+        for j, ended in state.ended.items()
+        if ended <= oldest and j not in state.dependents and not _is_needed(state, j, oldest)
+    )
     if old:
         events.append(JobsPurged(now, old))
     forget_before = now - state.configuration.timers.request_memory_s

@@ -61,6 +61,8 @@ def _records(state: ClusterState, clause: Dependency) -> list[Job]:
     if clause.job_id in state.arrays:
         return list(state.array_records(clause.job_id))
     job = state.jobs.get(clause.job_id)
+    if job is not None and job.is_leader:
+        return state.components(job)
     return [job] if job is not None else []
 
 

@@ -35,11 +35,7 @@ def end_run(
         final, reason = JobState.NODE_FAIL, Reason.NODE_DOWN
     if cause is EndCause.BATCH_KILLED:
         exit_code, exit_signal = 0, 9
-    down = [
-        part.node
-        for part in job.allocation
-        if part.node not in released_nodes and state.nodes[part.node].state is NodeState.DOWN
-    ]
+    down = [name for name in down_nodes(state, job) if name not in released_nodes]
     return RunEnding(
         time=now,
         job_id=job.id,
@@ -57,6 +53,11 @@ def end_run(
         end_time=end_time or now,
         preemptor=preemptor or JobId(0),
     )
+
+
+def down_nodes(state: ClusterState, job: Job) -> tuple[NodeName, ...]:
+    """Those of the run that nobody waits for."""
+    return tuple(part.node for part in job.allocation if state.nodes[part.node].state is NodeState.DOWN)
 
 
 def _outcome(
@@ -93,6 +94,6 @@ def _requeue_cause(job: Job, cause: EndCause, comes_back: str) -> str:
         return "user"
     if cause is EndCause.LAUNCH_FAILURE:
         return "launch_failure"
-    if not job.requeue or not job.spec.is_batch:
+    if not job.requeue or not job.is_batch:
         return ""
     return {EndCause.NODE_FAIL: "node_fail", EndCause.PREEMPT: comes_back}.get(cause, "")

@@ -24,9 +24,12 @@ class ClusterConfigured(Struct, frozen=True):
 
 
 class JobSubmitted(Struct, frozen=True):
+    """`components`: the others of a heterogeneous job, which `job` leads. All of it or nothing."""
+
     time: float
     job: Job
     request_id: str = ""
+    components: tuple[Job, ...] = ()
 
 
 class JobUpdated(Struct, frozen=True):

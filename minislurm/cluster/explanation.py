@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from minislurm.cluster import sentences
 from minislurm.cluster.outlook import look_ahead
 from minislurm.cluster.proposals import Change, changes
-from minislurm.cluster.snapshot import snapshot
+from minislurm.cluster.snapshot import snapshot, waiting_components
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.job import Job
 from minislurm.domain.states import JobState, Reason
@@ -39,6 +39,8 @@ def explanation(
     time when it was asked. `known`: from a forecast that is still true.
     `task`: one of those that have not left the array."""
     base = _facts(state, job, now, task)
+    if job.is_component and job.state is JobState.PENDING:
+        job = state.jobs[job.het_job_id]  # they wait as one
     if job.state is not JobState.PENDING:
         return replace(base, sentences=sentences.life(state, job, now))
     taken = snapshot(state, now)
@@ -98,6 +100,8 @@ def _facts(state: ClusterState, job: Job, now: float, task: int | None) -> Expla
 
 
 def _shown_id(job: Job, task: int | None) -> str:
+    if job.is_component:
+        return f"{job.het_job_id}+{job.het_job_offset}"
     if task is None:
         task = job.array_task_id
     return str(job.id) if task is None else f"{job.array_job_id or job.id}_{task}"
@@ -106,6 +110,8 @@ def _shown_id(job: Job, task: int | None) -> str:
 def _key(state: ClusterState, job: Job) -> Hashable:
     place = state.queue.places.get(job.id)
     if place is None or job.partition not in state.partitions:
+        return None
+    if job.is_component and all(job is not components[0] for components in waiting_components(state)):
         return None
     return state.queue.classes[place[0]].number
 

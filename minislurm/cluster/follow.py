@@ -27,6 +27,7 @@ from minislurm.cluster.events import (
     RunStarted,
     TaskDetached,
 )
+from minislurm.cluster.het_jobs import come_along, end_along, leave_along
 from minislurm.cluster.last_starts import give_up
 from minislurm.cluster.messages import EligibilityDue, SwitchWaitOver
 from minislurm.cluster.state import ClusterState
@@ -47,23 +48,31 @@ def follow(state: ClusterState, event: Event) -> Iterable[Event]:
             return []
         case RunEnding():
             ended = _end_if_clear(state, event.job_id, event.time)
-            return [*_drain_broken(state, event), *ended] if event.avoid_nodes else ended
+            ended = [*_drain_broken(state, event), *ended] if event.avoid_nodes else ended
+            return chain(end_along(state, event), ended) if state.jobs[event.job_id].is_component else ended
         case NodeReleased():
             return _end_if_clear(state, event.job_id, event.time)
         case RunEnded():
-            due = _eligible_if_due(state, event.job_id, event.time)
+            due: Iterable[Event] = _eligible_if_due(state, event.job_id, event.time)
+            if state.jobs[event.job_id].is_component:
+                due = chain(due, come_along(state, state.jobs[event.job_id], event.time))
             return chain(due, _wake(state, event.job_id, event.time)) if _anyone_waits(state) else due
+        case PendingEnded() if state.jobs[event.job_id].is_component:
+            return chain(leave_along(state, event), _wake(state, event.job_id, event.time))
         case PendingEnded() | RunStarted():
             return _wake(state, event.job_id, event.time) if _anyone_waits(state) else []
         case JobUpdated():
             job_id = event.job.id
             if state.jobs[job_id].state is JobState.COMPLETING:
                 return _end_if_clear(state, job_id, event.time)
-            given_up = give_up(state.jobs[job_id], event.time)
+            # Of components several are changed by one message: an end would be undone by the next change.
+            # Their timer, which is due, sees to it.
+            given_up = [] if event.job.is_component else give_up(state.jobs[job_id], event.time)
             return given_up or _settle_all(state, job_id, event.time)
         case JobRequeued():
-            due = _eligible_if_due(state, event.job_id, event.time)
-            return chain(due, _settle_all(state, event.job_id, event.time))
+            again = _eligible_if_due(state, event.job_id, event.time)
+            along = come_along(state, state.jobs[event.job_id], event.time)
+            return chain(again, along, _settle_all(state, event.job_id, event.time))
         case DependencySettled():
             return _after_settling(state, event)
         case NodeChanged():
@@ -130,6 +139,8 @@ def _wake(state: ClusterState, job_id: JobId, now: float) -> Iterator[Event]:
     """Jobs that waited for this one, or for its array."""
     job = state.jobs[job_id]
     waiting = set(state.dependents.get(job.id, ())) | set(state.dependents.get(job.array_job_id, ()))
+    if job.is_component:  # whoever waits for the leader waits for all
+        waiting |= set(state.dependents.get(job.het_job_id, ()))
     if job.state.is_final:
         waiting |= {s for s in state.singletons if state.jobs[s].name == job.name}
     for waiting_id in sorted(waiting):
@@ -188,16 +199,16 @@ def _as_detached(waiting: Job, job_id: JobId, task_id: int) -> Job:
     return replace(waiting, id=job_id, array_job_id=waiting.id, array_task_id=task_id, pending_tasks=[])
 
 
-def _lose_runs(state: ClusterState, event: NodeChanged) -> list[Event]:
+def _lose_runs(state: ClusterState, event: NodeChanged) -> Iterator[Event]:
     """The node is DOWN: its runs are lost, and what it held of runs that are ending is free."""
-    events: list[Event] = []
     name: NodeName = event.node
     for job_id in sorted(state.nodes[name].jobs):
         job = state.jobs[job_id]
+        if job_id not in state.nodes[name].jobs:
+            continue  # a component that has ended with another one
         if job.state is JobState.COMPLETING:
-            events.append(NodeReleased(event.time, job.id, job.run, name))
+            yield NodeReleased(event.time, job.id, job.run, name)
         elif job.state is JobState.CONFIGURING:
-            events.append(end_run(state, job, EndCause.LAUNCH_FAILURE, event.time, avoid_nodes=(name,)))
+            yield end_run(state, job, EndCause.LAUNCH_FAILURE, event.time, avoid_nodes=(name,))
         else:
-            events.append(end_run(state, job, EndCause.NODE_FAIL, event.time))
-    return events
+            yield end_run(state, job, EndCause.NODE_FAIL, event.time)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from minislurm.cluster.state import ClusterState
@@ -29,11 +30,15 @@ def refuse_licenses(state: ClusterState, request: ResourceRequest) -> Refusal | 
     return None
 
 
-def has_licenses(state: ClusterState, job: Job) -> bool:
-    if not job.request.licenses:
+def has_licenses(state: ClusterState, *jobs: Job) -> bool:
+    """Are there enough for all of them together?"""
+    if not any(job.request.licenses for job in jobs):
         return True
+    wanted: Counter[str] = Counter()
+    for job in jobs:
+        wanted.update({license.name: license.count for license in job.request.licenses})
     free = free_licenses(state)
-    return all(license.count <= free.get(license.name, -1) for license in job.request.licenses)
+    return all(count <= free.get(name, -1) for name, count in wanted.items())
 
 
 def may_share(state: ClusterState, job: Job, names: Iterable[NodeName]) -> bool:

@@ -31,9 +31,12 @@ class Configure(Struct, frozen=True):
 
 
 class SubmitJob(Struct, frozen=True):
+    """`components`: the others of a heterogeneous job, which the one of `spec` leads."""
+
     spec: JobSpec
     caller: Caller
     request_id: str = ""
+    components: tuple[JobSpec, ...] = ()
 
 
 class CancelJob(Struct, frozen=True):

@@ -13,6 +13,7 @@ from minislurm.cluster.events import (
     NodeRegistered,
     NodeReleased,
 )
+from minislurm.cluster.het_jobs import without_repeats
 from minislurm.cluster.messages import (
     NodeAnswers,
     NodeReport,
@@ -49,7 +50,7 @@ def decide_registration(state: ClusterState, message: RegisterNode, now: float) 
         job = state.jobs[job_id]
         if (job.id, job.run) not in reported:
             events += _lost_on(state, job, node, now)
-    return events
+    return without_repeats(state, events) if state.het_jobs else events
 
 
 def _answering(node: Node, now: float) -> NodeChanged:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from minislurm.cluster import dependencies
 from minislurm.cluster.eligibility import give_up_time, requeue_time
 from minislurm.cluster.runs import array_slots
-from minislurm.cluster.snapshot import request_class
+from minislurm.cluster.snapshot import het_class, request_class
 from minislurm.cluster.state import ClusterState
 from minislurm.domain import tres
 from minislurm.domain.job import Dependency, DependencyKind, Job
@@ -68,6 +68,8 @@ def look_ahead(state: ClusterState, now: float) -> Generator[None, None, Outlook
 
 def _arrival(state: ClusterState, job: Job, now: float) -> Iterator[Arrival]:
     """Of a job that is not in the queue yet."""
+    if job.is_component and not _may_be_foreseen(state, job):
+        return
     after = []
     for clause in job.dependencies:
         if clause.kind in _UNFORESEEN:
@@ -81,6 +83,13 @@ def _arrival(state: ClusterState, job: Job, now: float) -> Iterator[Arrival]:
     yield Arrival(
         alone(state, job, time), time, tuple(after), job.dependency_any, tuple(_patience(state, job))
     )
+
+
+def _may_be_foreseen(state: ClusterState, job: Job) -> bool:
+    """A heterogeneous job comes as one, with its leader, when that becomes eligible: the others wait for
+    nothing else."""
+    others = [other for other in state.components(job) if other is not job]
+    return job.is_leader and all(other.id in state.queue for other in others)
 
 
 def _patience(state: ClusterState, job: Job) -> Iterator[tuple[float, RequestClass | None]]:
@@ -101,7 +110,10 @@ def _after(state: ClusterState, job: Job, clause: Dependency) -> After:
 
 
 def alone(state: ClusterState, job: Job, eligible_time: float) -> RequestClass:
-    """The job in its class, as the only one."""
+    """The job in its class, as the only one; with its other components, if it leads some."""
+    if job.is_leader:
+        others = state.components(job)[1:]
+        return het_class(state, [job, *others], eligible_time)
     key = state.queue.key_of(job)
     queued = state.queue.classes.get(key)
     name: Hashable = key if queued is None else queued.number
@@ -119,6 +131,8 @@ def _slots(state: ClusterState, rest: Job) -> int:
 def _turnovers(state: ClusterState, job: Job) -> Iterator[Turnover]:
     """Of a job of the queue: when it has waited for its switches long enough, and when it will have waited in
     vain."""
+    if job.is_component and not job.is_leader:
+        return
     request = job.request
     if request.switches and request.switches_wait_s:
         time = job.eligible_time + request.switches_wait_s

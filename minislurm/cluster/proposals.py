@@ -43,7 +43,10 @@ class Change(Struct, frozen=True):
 
 
 def changes(state: ClusterState, job: Job, now: float, times: Sequence[float]) -> list[list[Change]]:
-    """By kind. `times`: those before which a shorter job would have to end."""
+    """By kind. `times`: those before which a shorter job would have to end. Of a heterogeneous job, none are
+    looked for."""
+    if job.is_component:
+        return []
     caller = Caller(job.spec.user_id)
     kinds = [
         list(_fewer_nodes(state, job, caller, now)),

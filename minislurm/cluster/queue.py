@@ -33,6 +33,8 @@ class ClassKey(NamedTuple):
     attained_service_s: float = 0.0
     attained_time_s: float = 0.0
     bid: float = 0.0
+    #: The id of a component of a heterogeneous job, whose class is its own (`snapshot.het_class`).
+    component: JobId = JobId(0)
 
 
 #: The orders that look at more of a job; "history": sjf by the user's history.
@@ -74,6 +76,7 @@ def class_key(job: Job, by_account: bool = False, looks: Looks | None = None) ->
         job.attained_service_s if looks == "mlfq" else 0.0,
         job.attained_time_s if looks == "mlfq" else 0.0,
         job.bid if looks == "auction" else 0.0,
+        job.id if job.het_job_id else JobId(0),
     )
 
 

@@ -40,6 +40,7 @@ from minislurm.cluster.events import (
     RunStarted,
     StaleRunEnded,
 )
+from minislurm.cluster.het_jobs import are_prepared
 from minislurm.cluster.messages import PrepareTimeout
 from minislurm.cluster.snapshot import kept_run
 from minislurm.cluster.state import ClusterState
@@ -81,7 +82,7 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
         case JobEligible():
             return [_SCHEDULE, *waiting_timers(state, state.jobs[event.job_id])]
         case NodePrepared():
-            return _start_if_prepared(state.jobs[event.job_id])
+            return _start_if_prepared(state, state.jobs[event.job_id])
         case NodeReleased():
             return [_let_go(state, event.node, event.job_id, event.run), _SCHEDULE]
         case PendingEnded():
@@ -116,17 +117,20 @@ def _updated(state: ClusterState, job: Job) -> list[Effect]:
 
 
 def _placed(state: ClusterState, job: Job, now: float) -> list[Effect]:
-    # A single node needs no second phase: that all have answered is then the same as that it has.
-    start = len(job.allocation) == 1 and job.spec.is_batch
+    start = job.starts_by_itself
     prepare: list[Effect] = [PrepareRun(part.node, job.id, job.run, start) for part in job.allocation]
     timeout = state.configuration.timers.prepare_timeout_s
     return [*prepare, SetTimer(now + timeout, PrepareTimeout(job.id, job.run)), JobChanged(job.id)]
 
 
-def _start_if_prepared(job: Job) -> list[Effect]:
-    if job.state is not JobState.CONFIGURING or len(job.prepared_nodes) < len(job.allocation):
+def _start_if_prepared(state: ClusterState, job: Job) -> list[Effect]:
+    if job.state is not JobState.CONFIGURING or not are_prepared(state, job):
         return []
-    return [StartRun(part.node, job.id, job.run) for part in job.allocation]
+    return [
+        StartRun(part.node, one.id, one.run)
+        for one in state.components(job) or [job]
+        for part in one.allocation
+    ]
 
 
 #: Nobody is left to whom a TERM would be of use.
@@ -177,7 +181,7 @@ def _reconcile(state: ClusterState, event: NodeRegistered) -> list[Effect]:
             effects.append(_not_its_own(node, run))
     for job_id in sorted(node.jobs):
         job = state.jobs[job_id]
-        effects += _say_again(job, node, (job.id, job.run) in held)
+        effects += _say_again(state, job, node, (job.id, job.run) in held)
     return effects
 
 
@@ -187,7 +191,7 @@ def _not_its_own(node: Node, run: KnownRun) -> Effect:
     return EndRun(node.name, run.job_id, run.run, EndCause.NODE_FAIL, kill=True)
 
 
-def _say_again(job: Job, node: Node, held: bool) -> list[Effect]:
+def _say_again(state: ClusterState, job: Job, node: Node, held: bool) -> list[Effect]:
     if job.state is JobState.COMPLETING:
         if node.name not in job.open_nodes or not held:
             return []
@@ -196,8 +200,7 @@ def _say_again(job: Job, node: Node, held: bool) -> list[Effect]:
     if job.state is not JobState.CONFIGURING:
         return []
     if not held:
-        start = len(job.allocation) == 1 and job.spec.is_batch
-        return [PrepareRun(node.name, job.id, job.run, start)]
-    if len(job.prepared_nodes) == len(job.allocation):
+        return [PrepareRun(node.name, job.id, job.run, job.starts_by_itself)]
+    if are_prepared(state, job):
         return [StartRun(node.name, job.id, job.run)]
     return []

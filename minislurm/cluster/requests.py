@@ -21,6 +21,14 @@ from minislurm.cluster.events import (
     RequestHandled,
     TaskDetached,
 )
+from minislurm.cluster.het_jobs import (
+    changes_of,
+    concerns_all,
+    decide_cancel_all,
+    ended_for_good,
+    leader_last,
+    refuse_part,
+)
 from minislurm.cluster.job_changes import change_job
 from minislurm.cluster.messages import (
     Caller,
@@ -48,22 +56,37 @@ _SIGKILL = 9
 Answer = list[Event] | Refusal
 
 
-def find(state: ClusterState, target: JobTarget, caller: Caller) -> list[Job] | Refusal:
+def find(
+    state: ClusterState, target: JobTarget, caller: Caller, *, whole: bool = False
+) -> list[Job] | Refusal:
     """The records a target names: a job; an array's records (its id alone); or the records of some tasks,
-    where the undivided rest stands for those that have no record of their own."""
+    where the undivided rest stands for those that have no record of their own; the components of a
+    heterogeneous job (its id alone), or one of them. `whole`: not one alone of these."""
     job = state.jobs.get(target.job_id)
-    if target.job_id in state.arrays:
+    if job is not None and job.is_component and not target.tasks:
+        records = _components(state, job, target)
+    elif target.job_id in state.arrays:
         records = list(state.array_records(target.job_id))
         if target.tasks:
             wanted = set(target.tasks)
             records = [r for r in records if r.array_task_id in wanted or wanted & set(r.pending_tasks)]
     else:
-        records = [job] if job is not None and not target.tasks else []
+        plain = job is not None and not target.tasks and target.het_offset is None
+        records = [job] if job is not None and plain else []
     if not records:
         return Refusal(RefusalCode.INVALID_JOB_ID, job_id=target.job_id)
     if not caller.is_operator and any(r.spec.user_id != caller.user_id for r in records):
         return Refusal(RefusalCode.ACCESS, job_id=target.job_id)
-    return records
+    return (refuse_part(target, records[0]) if whole else None) or records
+
+
+def _components(state: ClusterState, job: Job, target: JobTarget) -> list[Job]:
+    """The leader's id means all components; with an offset, or with a component's own id, it is that one."""
+    if target.het_offset is None:
+        return state.components(job) if job.is_leader and target.step_id is None else [job]
+    if not job.is_leader:
+        return []
+    return [one for one in state.components(job) if one.het_job_offset == target.het_offset]
 
 
 def _detach(state: ClusterState, rest: Job, tasks: Iterable[int], now: float) -> list[Event]:
@@ -93,6 +116,13 @@ def decide_cancel(state: ClusterState, message: CancelJob, now: float) -> Answer
     if isinstance(records, Refusal):
         return records
     events: list[Event] = []
+    if len(records) > 1 and records[0].is_component:
+        batch_only = message.batch_only
+        events = decide_cancel_all(state, records, message.caller.user_id, now, batch_only=batch_only)
+        return events or Refusal(RefusalCode.ALREADY_DONE, job_id=message.target.job_id)
+    refusal = refuse_part(message.target, records[0]) if records[0].state is JobState.PENDING else None
+    if refusal is not None:
+        return refusal
     for job in records:
         events += _cancel(state, job, message, now)
     return events or Refusal(RefusalCode.ALREADY_DONE, job_id=message.target.job_id)
@@ -117,17 +147,10 @@ def _cancel(state: ClusterState, job: Job, message: CancelJob, now: float) -> li
         if not job.requeue_cause:
             return []
         # It was on its way back to PENDING; now it stays ended.
-        return [_end_again(job, user_id, now)]
+        return [JobUpdated(now, ended_for_good(job, user_id))]
     if message.batch_only and job.spec.is_batch:
         return [end_run(state, job, EndCause.BATCH_KILLED, now)]
     return [end_run(state, job, EndCause.CANCEL, now, cancelled_by=user_id)]
-
-
-def _end_again(job: Job, user_id: int, now: float) -> Event:
-    ended = copy(job)
-    ended.requeue_cause = ""
-    ended.end_state, ended.cancelled_by, ended.reason = JobState.CANCELLED, user_id, Reason.NONE
-    return JobUpdated(now, ended)
 
 
 def decide_signal(state: ClusterState, message: SignalJob, now: float) -> Answer:
@@ -137,6 +160,8 @@ def decide_signal(state: ClusterState, message: SignalJob, now: float) -> Answer
     if isinstance(records, Refusal):
         return records
     step_id = BATCH_STEP if message.batch_only else message.target.step_id
+    if message.batch_only and records[0].is_leader:
+        records = records[:1]  # the others have no script
     events: list[Event] = []
     for job in records:
         if job.state is JobState.RUNNING:
@@ -154,7 +179,7 @@ def decide_end_allocation(state: ClusterState, message: EndAllocation, now: floa
         return Refusal(RefusalCode.INVALID_JOB_ID, job_id=message.job_id)
     if job.spec.user_id != message.caller.user_id and not message.caller.is_operator:
         return Refusal(RefusalCode.ACCESS, job_id=job.id)
-    if job.spec.is_batch:
+    if job.is_batch:
         return Refusal(RefusalCode.NOT_SUPPORTED, job_id=job.id)
     if job.state is JobState.PENDING:
         return [PendingEnded(now, job.id, JobState.CANCELLED, job.reason, message.caller.user_id)]
@@ -171,12 +196,12 @@ def decide_end_allocation(state: ClusterState, message: EndAllocation, now: floa
 
 
 def decide_hold(state: ClusterState, message: HoldJob, now: float) -> Answer:
-    records = find(state, message.target, message.caller)
+    records = find(state, message.target, message.caller, whole=True)
     if isinstance(records, Refusal):
         return records
     held = "user" if message.by_user or not message.caller.is_operator else "admin"
     events: list[Event] = []
-    for job in records:
+    for job in leader_last(records):
         if job.state is not JobState.PENDING:
             continue
         for changed, before in _pending_copies(state, job, message.target, now):
@@ -213,11 +238,11 @@ def _copy(job: Job) -> Job:
 
 
 def decide_release(state: ClusterState, message: ReleaseJob, now: float) -> Answer:
-    records = find(state, message.target, message.caller)
+    records = find(state, message.target, message.caller, whole=True)
     if isinstance(records, Refusal):
         return records
     events: list[Event] = []
-    for job in records:
+    for job in leader_last(records):
         if job.state is not JobState.PENDING:
             continue
         if job.held == "admin" and not message.caller.is_operator:
@@ -230,12 +255,12 @@ def decide_release(state: ClusterState, message: ReleaseJob, now: float) -> Answ
 
 
 def decide_requeue(state: ClusterState, message: RequeueJob, now: float) -> Answer:
-    records = find(state, message.target, message.caller)
+    records = find(state, message.target, message.caller, whole=True)
     if isinstance(records, Refusal):
         return records
     events: list[Event] = []
     refusal: Refusal | None = None
-    for job in records:
+    for job in records[:1] if records[0].is_component else records:
         answer = _requeue(state, job, message, now)
         if isinstance(answer, Refusal):
             refusal = answer
@@ -245,7 +270,7 @@ def decide_requeue(state: ClusterState, message: RequeueJob, now: float) -> Answ
 
 
 def _requeue(state: ClusterState, job: Job, message: RequeueJob, now: float) -> Event | Refusal:
-    if not job.spec.is_batch:
+    if not job.is_batch:
         return Refusal(RefusalCode.NOT_BATCH, job_id=job.id)
     if not job.requeue:
         return Refusal(RefusalCode.DISABLED, job_id=job.id)
@@ -268,7 +293,11 @@ def decide_update_job(state: ClusterState, message: UpdateJob, now: float) -> An
     if isinstance(records, Refusal):
         return records
     events: list[Event] = []
-    for job in records:
+    if concerns_all(message.changes):
+        refusal = refuse_part(message.target, records[0])
+        if refusal is not None:
+            return refusal
+    for job in leader_last(records):
         if job.state.is_final:
             continue
         copies = (
@@ -277,7 +306,7 @@ def decide_update_job(state: ClusterState, message: UpdateJob, now: float) -> An
             else [(_copy(job), [])]
         )
         for changed, before in copies:
-            refusal = change_job(state, changed, job, message.changes, message.caller, now)
+            refusal = change_job(state, changed, job, changes_of(job, message.changes), message.caller, now)
             if refusal is not None:
                 return refusal
             events += [*before, JobUpdated(now, changed)]

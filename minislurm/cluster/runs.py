@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
+
+from msgspec.structs import replace
+
 from minislurm.cluster import licenses, reservations
-from minislurm.cluster.accounts import may_pay, placement_hit
+from minislurm.cluster.accounts import components_hit, may_pay, placement_hit
 from minislurm.cluster.eligibility import latest_start
 from minislurm.cluster.ending import end_run
 from minislurm.cluster.events import (
@@ -18,6 +23,7 @@ from minislurm.cluster.events import (
     StepNodeEnded,
     TaskDetached,
 )
+from minislurm.cluster.het_jobs import starts_of_others
 from minislurm.cluster.messages import (
     CreateStep,
     NodeReport,
@@ -32,12 +38,13 @@ from minislurm.cluster.messages import (
 from minislurm.cluster.state import ClusterState
 from minislurm.domain import layout
 from minislurm.domain.errors import Refusal, RefusalCode
-from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
+from minislurm.domain.ids import Bitmap, JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import EndCause, Job, Step
+from minislurm.domain.node import Node
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import JobState
 from minislurm.domain.views import StepRequest
-from minislurm.scheduling.model import Asked
+from minislurm.scheduling.model import Asked, Placement
 
 Answer = list[Event] | Refusal
 
@@ -55,19 +62,10 @@ def decide_placement(state: ClusterState, message: PlacementProposed, now: float
     """A plan's placement, checked against the state of this moment: what no longer fits is dropped."""
     placement = message.placement
     job = state.jobs.get(placement.job_id)
-    if job is None or job.id not in state.queue or not _fits(state, placement.allocation):
+    if job is None or not _may_start(state, job, placement, now):
         return Refusal(RefusalCode.TRY_LATER, job_id=placement.job_id)
-    names = [part.node for part in placement.allocation]
-    if not (
-        placement.asked in (None, Asked(job.request, job.partition, job.time_limit_s))
-        and now <= latest_start(job)
-        and reservations.may_run(state, job, names, now)
-        and licenses.has_licenses(state, job)
-        and licenses.may_share(state, job, names)
-        and placement_hit(state.accounts, job, placement.allocation, state.nodes) is None
-        and may_pay(state.accounts, job, placement.price, now)
-    ):
-        return Refusal(RefusalCode.TRY_LATER, job_id=placement.job_id)
+    if job.is_component:
+        return _decide_components(state, job, message, now)
     run = RunNumber(job.run + 1)
     if placement.task_id is None:
         return [_run_placed(message, job.id, run, now)]
@@ -81,6 +79,57 @@ def decide_placement(state: ClusterState, message: PlacementProposed, now: float
     ]
 
 
+def _may_start(state: ClusterState, job: Job, placement: Placement, now: float) -> bool:
+    if job.id not in state.queue or not _fits(state, placement.allocation):
+        return False
+    names = [part.node for part in placement.allocation]
+    return (
+        placement.asked in (None, Asked(job.request, job.partition, job.time_limit_s))
+        and now <= latest_start(job)
+        and reservations.may_run(state, job, names, now)
+        and licenses.has_licenses(state, job)
+        and licenses.may_share(state, job, names)
+        and placement_hit(state.accounts, job, placement.allocation, state.nodes) is None
+        and may_pay(state.accounts, job, placement.price, now)
+    )
+
+
+def _decide_components(state: ClusterState, leader: Job, message: PlacementProposed, now: float) -> Answer:
+    """A heterogeneous job starts whole or not at all: what each component may, all must together."""
+    placements = (message.placement, *message.placement.parts)
+    components = state.components(leader)
+    whole = [placement.job_id for placement in placements] == [job.id for job in components]
+    placed = list(zip(components, placements, strict=False))
+    if not (
+        whole
+        and all(_may_start(state, job, placement, now) for job, placement in placed[1:])
+        and _fit_together(state, placements)
+        and licenses.has_licenses(state, *components)
+        and components_hit(state.accounts, [(job, p.allocation) for job, p in placed], state.nodes) is None
+    ):
+        return Refusal(RefusalCode.TRY_LATER, job_id=leader.id)
+    return [
+        _run_placed(replace(message, placement=placement), job.id, RunNumber(job.run + 1), now)
+        for job, placement in placed
+    ]
+
+
+def _fit_together(state: ClusterState, placements: Iterable[Placement]) -> bool:
+    """Nothing of a node twice, where several components are on it."""
+    nodes: dict[NodeName, Node] = {}
+    for part in chain.from_iterable(placement.allocation for placement in placements):
+        node = nodes.get(part.node)
+        if node is None:
+            known = state.nodes[part.node]
+            node = nodes[part.node] = replace(known, gpu_shares=dict(known.gpu_shares))
+        if not _has_room(node, part):
+            return False
+        node.cpus_used = Bitmap(node.cpus_used | part.cpus)
+        node.memory_used_mib += part.memory_mib
+        node.take_gpus(part)
+    return True
+
+
 def _run_placed(message: PlacementProposed, job_id: JobId, run: RunNumber, now: float) -> RunPlaced:
     placement = message.placement
     return RunPlaced(
@@ -91,15 +140,15 @@ def _run_placed(message: PlacementProposed, job_id: JobId, run: RunNumber, now: 
 def _fits(state: ClusterState, allocation: tuple[NodeAllocation, ...]) -> bool:
     for part in allocation:
         node = state.nodes.get(part.node)
-        if node is None or not node.is_usable:
-            return False
-        if part.cpus & node.cpus_used or not node.has_free(part):
-            return False
-        if part.cpus >> node.cpus:
-            return False
-        if part.memory_mib > node.memory_mib - node.memory_used_mib:
+        if node is None or not node.is_usable or not _has_room(node, part):
             return False
     return bool(allocation)
+
+
+def _has_room(node: Node, part: NodeAllocation) -> bool:
+    if part.cpus & node.cpus_used or not node.has_free(part):
+        return False
+    return not part.cpus >> node.cpus and part.memory_mib <= node.memory_mib - node.memory_used_mib
 
 
 def array_slots(state: ClusterState, rest: Job) -> int:
@@ -126,7 +175,7 @@ def decide_report(state: ClusterState, message: NodeReport, now: float) -> Answe
         case "EXITED":
             return _exited(state, job, message, now)
         case "PREPARED":
-            return _prepared(job, message.node, now)
+            return _prepared(state, job, message.node, now)
         case "CLEAN":
             return _clean(job, message.node, now)
     raise AssertionError(f"unknown phase {report.phase!r}")
@@ -141,12 +190,14 @@ def _stale(state: ClusterState, message: NodeReport, now: float) -> list[Event]:
     return [StaleRunEnded(now, node.name, key)] if key in node.stale_runs else []
 
 
-def _prepared(job: Job, node: NodeName, now: float) -> list[Event]:
+def _prepared(state: ClusterState, job: Job, node: NodeName, now: float) -> list[Event]:
     if job.state is not JobState.CONFIGURING or node in job.prepared_nodes:
         return []
     events: list[Event] = [NodePrepared(now, job.id, job.run, node)]
     complete = len(job.prepared_nodes) + 1 == len(job.allocation)
-    if complete and not job.spec.is_batch:
+    if complete and job.is_component:
+        events += starts_of_others(state, job, now)
+    elif complete and not job.spec.is_batch:
         # An allocation without a script runs from the moment all its nodes are ready.
         events.append(RunStarted(now, job.id, job.run))
     return events
@@ -204,8 +255,7 @@ def decide_prepare_timeout(state: ClusterState, message: PrepareTimeout, now: fl
     if len(job.prepared_nodes) == len(job.allocation):
         return []  # START is on its way
     silent = tuple(p.node for p in job.allocation if p.node not in job.prepared_nodes)
-    starts_by_itself = len(job.allocation) == 1 and job.spec.is_batch
-    released = () if starts_by_itself else silent
+    released = () if job.starts_by_itself else silent
     return [end_run(state, job, EndCause.LAUNCH_FAILURE, now, avoid_nodes=silent, released_nodes=released)]
 
 

@@ -72,6 +72,9 @@ def _not_eligible(state: ClusterState, job: Job, now: float) -> Iterator[str]:
             yield f"It was held because of {job.reason.value}."
     for clause in job.dependencies:
         yield _clause(state, job, clause, now)
+    for other in state.components(job):
+        if other.state is JobState.COMPLETING:
+            yield f"The last run of its component {other.het_job_id}+{other.het_job_offset} is still ending."
     if job.dependency_any and len(job.dependencies) > 1:
         yield "Any one of these is enough."
     if requeue_time(state, job) > now:

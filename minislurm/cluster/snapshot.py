@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import overload
@@ -43,14 +43,18 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
         nodes=[nodes.get(name) or kept_availability(state, node) for name, node in state.nodes.items()],
         running=[running.get(job_id) or kept_run(state, job_id) for job_id in state.active],
         classes=[
-            view
-            if (view := queued.view) is not None
-            and not queued.array_rests
-            and not looks
-            and view.partition is partitions.get(key.partition)
-            else _kept_class(state, key, queued)
-            for key, queued in state.queue.classes.items()
-            if key.partition in state.partitions  # it may have left the configuration
+            *[
+                view
+                if (view := queued.view) is not None
+                and not queued.array_rests
+                and not looks
+                and view.partition is partitions.get(key.partition)
+                else _kept_class(state, key, queued)
+                for key, queued in state.queue.classes.items()
+                # The partition may have left the configuration.
+                if key.partition in state.partitions and not key.component
+            ],
+            *[_kept_het_class(state, components) for components in waiting_components(state)],
         ],
         topology=state.topology,
         settings=state.configuration.scheduler,
@@ -158,6 +162,48 @@ def _kept_class(state: ClusterState, key: ClassKey, queued: QueueClass) -> Reque
     elif state.queue.looks.get(key.partition) == "history" and view.expected_s != _expected_s(state, key):
         view = queued.view = replace(view, expected_s=_expected_s(state, key))
     return view
+
+
+def waiting_components(state: ClusterState) -> Iterator[list[Job]]:
+    """Of each heterogeneous job that may start: all its components. None may before all may."""
+    for leader_id, ids in state.het_jobs.items():
+        if leader_id in state.queue:
+            components = [state.jobs[job_id] for job_id in ids]
+            if all(job.id in state.queue and job.partition in state.partitions for job in components):
+                yield components
+
+
+def _kept_het_class(state: ClusterState, components: Sequence[Job]) -> RequestClass:
+    queued = [state.queue.classes[state.queue.places[job.id][0]] for job in components]
+    view = queued[0].view
+    partitions = [state.kept.partitions.get(job.partition) for job in components]
+    is_kept = view is not None and all(
+        one.view is not None and one.view.partition is partition
+        for one, partition in zip(queued, partitions, strict=True)
+    )
+    if (
+        view is None
+        or not is_kept
+        or view.expected_s != _expected_s(state, state.queue.key_of(components[0]))
+    ):
+        view = het_class(state, components, components[0].eligible_time)
+        for one, jobs in zip(queued, (view, *view.parts), strict=True):
+            one.view = jobs
+    return view
+
+
+def het_class(state: ClusterState, components: Sequence[Job], eligible_time: float) -> RequestClass:
+    """The class of a heterogeneous job. Nodes on which one component's launch failed are avoided by all."""
+    avoided = tuple(dict.fromkeys(name for job in components for name in job.avoided_nodes))
+    classes: list[RequestClass] = []
+    for job in components:
+        key = state.queue.key_of(job)
+        queued = state.queue.classes.get(key)
+        name: Hashable = key if queued is None else queued.number
+        since = job.eligible_time if classes and job.eligible_time else eligible_time
+        member = QueuedJob(job.id, since, since)
+        classes.append(request_class(state, key._replace(avoided_nodes=avoided), [member], name))
+    return replace(classes[0], parts=tuple(classes[1:]))
 
 
 def _expected_s(state: ClusterState, key: ClassKey) -> float:

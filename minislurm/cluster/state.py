@@ -101,6 +101,8 @@ class ClusterState(Struct):
     ended: dict[JobId, float] = field(default_factory=dict)
     #: Records of detached tasks by (array, task).
     tasks: dict[tuple[JobId, int], JobId] = field(default_factory=dict)
+    #: Of heterogeneous jobs: the components that are remembered, in their order, by the leader's id.
+    het_jobs: dict[JobId, tuple[JobId, ...]] = field(default_factory=dict)
     #: How many jobs use a stored script or environment.
     blob_uses: dict[str, int] = field(default_factory=dict)
     #: Licenses that active jobs hold, by name; a name that nobody holds is not there.
@@ -152,6 +154,21 @@ class ClusterState(Struct):
             task_id = self.jobs[job_id].array_task_id
             assert task_id is not None
             yield task_id
+
+    def components(self, job: Job) -> list[Job]:
+        """All of its heterogeneous job that are remembered, the leader first; [] for any other job."""
+        return [self.jobs[job_id] for job_id in self.het_jobs.get(job.het_job_id, ())]
+
+    def join_components(self, job: Job) -> None:
+        """A new record of a component."""
+        ids = (*self.het_jobs.get(job.het_job_id, ()), job.id)
+        self.het_jobs[job.het_job_id] = tuple(sorted(ids))
+
+    def leave_components(self, job: Job) -> None:
+        """The record is forgotten."""
+        ids = tuple(job_id for job_id in self.het_jobs.pop(job.het_job_id) if job_id != job.id)
+        if ids:
+            self.het_jobs[job.het_job_id] = ids
 
     def partition_state(self, name: str) -> PartitionState:
         changed = self.partition_states.get(name)
@@ -276,6 +293,8 @@ class ClusterState(Struct):
         for job in jobs:
             self.jobs[job.id] = job
             self.count_blobs(job, 1)
+            if job.is_component:
+                self.join_components(job)
         self.queue.by_account = not self.accounts.tree.is_empty
         for job in sorted(self.jobs.values(), key=lambda j: j.end_time):
             self.index_job(job)

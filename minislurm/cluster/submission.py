@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -10,6 +11,7 @@ from minislurm.cluster import licenses, reservations
 from minislurm.cluster.accounts import longest_s, refuse_access, refuse_job, refuse_priority, with_account
 from minislurm.cluster.budgets import is_amount
 from minislurm.cluster.events import Event, JobSubmitted
+from minislurm.cluster.het_jobs import component_spec, refuse_components
 from minislurm.cluster.messages import Caller, SubmitJob
 from minislurm.cluster.state import ClusterState
 from minislurm.cluster.where import check_features, check_topology
@@ -25,13 +27,41 @@ from minislurm.scheduling.limits import least_tres
 
 def decide_submission(state: ClusterState, message: SubmitJob, now: float) -> list[Event] | Refusal:
     """A request id that was seen before is answered with the job it made then (no new event)."""
-    spec = message.spec
     if message.request_id in state.requests:
         return []
+    if message.components:
+        return _decide_components(state, message, now)
+    job = _accepted(state, message.spec, message.caller, now)
+    return job if isinstance(job, Refusal) else [JobSubmitted(now, job, message.request_id)]
+
+
+def _decide_components(state: ClusterState, message: SubmitJob, now: float) -> list[Event] | Refusal:
+    """A heterogeneous job is accepted as a whole or not at all; ids in a row, the leader's first."""
+    leader = message.spec
+    refusal = refuse_components(leader, message.components)
+    if refusal is not None:
+        return refusal
+    jobs: list[Job] = []
+    for offset, given in enumerate((leader, *message.components)):
+        spec = component_spec(leader, given) if offset else leader
+        job = _accepted(state, spec, message.caller, now, jobs)
+        if isinstance(job, Refusal):
+            which = f"Component {offset} of the heterogeneous job can not be accepted"
+            return Refusal(job.code, details=(*job.details, which), job_id=job.job_id)
+        job.id = JobId(state.next_job_id + offset)
+        job.het_job_id, job.het_job_offset = state.next_job_id, offset
+        jobs.append(job)
+    return [JobSubmitted(now, jobs[0], message.request_id, tuple(jobs[1:]))]
+
+
+def _accepted(
+    state: ClusterState, spec: JobSpec, caller: Caller, now: float, beside: Sequence[Job] = ()
+) -> Job | Refusal:
+    """The record that the specification becomes. `beside`: jobs of the same submission."""
     partition = _partition_of(state, spec)
     if isinstance(partition, Refusal):
         return partition
-    refusal = _refuse(state, spec, partition, message.caller) or _refuse_times(spec, now)
+    refusal = _refuse(state, spec, partition, caller, len(beside)) or _refuse_times(spec, now)
     if refusal is not None:
         return refusal
     charged = with_account(state.accounts, spec)
@@ -42,11 +72,11 @@ def decide_submission(state: ClusterState, message: SubmitJob, now: float) -> li
         return refusal
     job = record_of(state, with_defaults(state, charged, partition), partition, now)
     refusal = reservations.refuse_use(state, job, partition.nodes)
-    if refusal is None and job.priority is not None and not message.caller.is_operator:
+    if refusal is None and job.priority is not None and not caller.is_operator:
         refusal = refuse_priority(state.accounts, job, partition)
     if refusal is None and state.accounts.limits_are_enforced:
-        refusal = refuse_job(state.accounts, job, least_tres(job.request, partition))
-    return refusal or [JobSubmitted(now, job, message.request_id)]
+        refusal = refuse_job(state.accounts, job, least_tres(job.request, partition), beside=beside)
+    return refusal or job
 
 
 def _partition_of(state: ClusterState, spec: JobSpec) -> Partition | Refusal:
@@ -60,14 +90,16 @@ def _partition_of(state: ClusterState, spec: JobSpec) -> Partition | Refusal:
     return found
 
 
-def _refuse(state: ClusterState, spec: JobSpec, partition: Partition, caller: Caller) -> Refusal | None:
+def _refuse(
+    state: ClusterState, spec: JobSpec, partition: Partition, caller: Caller, beside: int
+) -> Refusal | None:
     limits = state.configuration.limits
     if spec.user_id != caller.user_id and not caller.is_operator:
         return Refusal(RefusalCode.ACCESS)
     refusal = refuse_partition_state(state, partition)
     if refusal is not None:
         return refusal
-    if len(state.jobs) >= limits.max_job_count:
+    if len(state.jobs) + beside >= limits.max_job_count:
         return Refusal(RefusalCode.TOO_MANY_JOBS)
     if spec.is_array and (
         len(spec.array_tasks) > limits.max_array_size or spec.array_tasks[-1] >= limits.max_array_size

@@ -25,8 +25,8 @@ def grace_in_s(state: ClusterState, partition: str) -> float:
 def exempt_until(state: ClusterState, job: Job) -> float:
     """Its run is left alone until then; infinity: for ever."""
     settings = state.configuration.preemption
-    if job.state is JobState.COMPLETING:
-        return inf
+    if job.state is JobState.COMPLETING or job.is_component:
+        return inf  # the parts of a heterogeneous job would have to go together
     if settings.limit_per_job and job.requeues.get("preempt", 0) >= settings.limit_per_job:
         return inf
     partition = state.partitions.get(job.partition)
@@ -52,6 +52,8 @@ def slice_end(state: ClusterState, job: Job) -> float:
     partition = state.partitions.get(job.partition)
     scheduler = state.configuration.scheduler
     sliced = partition is not None and (partition.order or scheduler.order) == "round-robin"
-    if not sliced or job.state is JobState.COMPLETING or not (job.requeue and job.spec.is_batch):
+    if not sliced or job.state is JobState.COMPLETING or job.is_component:
+        return inf
+    if not (job.requeue and job.spec.is_batch):
         return inf
     return job.start_time + scheduler.time_slice_s

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 
 def matching_jobs(state: ClusterState, query: JobQuery) -> list[Job]:
-    """Records that the query names; an array's id, or that of one of its tasks, names that array's."""
+    """Records that the query names; an array's id, or that of one of its tasks, names that array's; that of a
+    component all of its heterogeneous job."""
     if not query.job_ids:
         return [j for j in state.jobs.values() if query.include_ended or not j.state.is_final]
     found: dict[int, Job] = {}
@@ -34,7 +35,7 @@ def matching_jobs(state: ClusterState, query: JobQuery) -> list[Job]:
         if job_id in state.arrays:
             found.update({record.id: record for record in state.array_records(job_id)})
         elif job is not None:
-            found[job.id] = job
+            found.update({record.id: record for record in state.components(job) or [job]})
     return [j for j in found.values() if query.include_ended or not j.state.is_final]
 
 
@@ -48,6 +49,9 @@ def explained_job(state: ClusterState, target: JobTarget) -> Job:
             record = rest
     else:
         record = state.jobs.get(target.job_id)
+    if record is not None and target.het_offset is not None:
+        components = state.components(record)
+        record = next((one for one in components if one.het_job_offset == target.het_offset), None)
     if record is None:
         raise Refusal(RefusalCode.INVALID_JOB_ID, job_id=target.job_id)
     return record
@@ -62,8 +66,12 @@ def job_view(
     reason = job.reason.value
     if pending and job.partition not in state.partitions:
         reason = Reason.PARTITION_DOWN.value
-    elif pending and job.reason is Reason.NONE and wait is not None:
-        reason = wait.reason.value
+    elif pending and job.reason is Reason.NONE:
+        leader = state.jobs[job.het_job_id] if job.is_component else job
+        if leader.reason is not Reason.NONE:
+            reason = leader.reason.value
+        elif wait is not None:
+            reason = wait.reason.value
     std_in, std_out, std_err = standard_streams(job)
     states = _dependency_states(state, job, now) if job.dependencies else ()
     return JobView(
@@ -74,6 +82,7 @@ def job_view(
         planned_nodes=_planned_nodes(wait, estimate) if pending else (),
         last_considered=scheduler.last_pass_time if pending else job.start_time,
         dependency_states=states,
+        het_job_ids=state.het_jobs.get(job.het_job_id, ()),
         std_in=std_in,
         std_out=std_out,
         std_err=std_err,

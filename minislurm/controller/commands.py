@@ -80,4 +80,7 @@ def _prepare(engine: Engine, job: Job, command: PrepareRun) -> node_pb2.PrepareR
         # A task has no use for the ids of thousands of others.
         message.job.spec.ClearField("array_tasks")
         codec.fill(message.array, shape_of(job.spec.array_tasks))
+    if job.is_leader and command.node == job.batch_host:
+        for component in engine.state.components(job):
+            codec.fill(message.components.add(), component)
     return message

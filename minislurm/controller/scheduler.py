@@ -56,7 +56,7 @@ class Scheduler:
         standing, state = self._standing_of(job), self._engine.state
         if job.is_array_rest and job.id in state.queue and not array_slots(state, job):
             return TASK_LIMIT
-        return standing.wait_of(job.id) if standing is not None else None
+        return standing.wait_of(job.het_job_id or job.id) if standing is not None else None
 
     def priority_of(self, job: Job) -> int:
         if job.priority is not None:
@@ -66,7 +66,8 @@ class Scheduler:
 
     def _standing_of(self, job: Job) -> Standing | None:
         queue = self._engine.state.queue
-        place = queue.places.get(job.id)
+        # A heterogeneous job has one place in the order, its leader's.
+        place = queue.places.get(job.het_job_id or job.id)
         return self._standings.get(queue.classes[place[0]].number) if place is not None else None
 
     async def run(self) -> None:

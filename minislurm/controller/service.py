@@ -121,9 +121,10 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
         spec = self._specification(request)
         if not caller.is_operator:
             # The node gives the job these groups, as root: the credential names them, never the request.
+            # The components of a heterogeneous job get them from the first.
             spec = replace(spec, group_id=person.group_id, user_name=person.user_name)
         spec = replace(spec, groups=self._groups.of(spec.user_id, spec.user_name, spec.group_id))
-        await self._engine.act(SubmitJob(spec, caller, request.request_id))
+        await self._engine.act(SubmitJob(spec, caller, request.request_id, _components(request)))
         job_id = self._engine.state.requests[request.request_id].job_id
         job = self._engine.state.jobs.get(job_id)
         if job is not None:
@@ -169,9 +170,9 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
     async def TestOnly(self, request: Any, context: Any) -> Any:
         spec = codec.from_proto(JobSpec, request.submission.spec)
         spec = replace(spec, groups=self._groups.of(spec.user_id, spec.user_name, spec.group_id))
-        caller = self._caller(context)
+        message = SubmitJob(spec, self._caller(context), components=_components(request))
         return codec.to_proto(
-            await test_submission(self._engine.state, self._forecasts, spec, caller, time.time())
+            await test_submission(self._engine.state, self._forecasts, message, time.time())
         )
 
     # Acting on jobs
@@ -460,5 +461,8 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
 
 
 def _target(item: Any) -> JobTarget:
-    step_id = StepId(item.step_id) if item.HasField("step_id") else None
-    return JobTarget(JobId(item.job_id), tuple(item.tasks), step_id)
+    return codec.from_proto(JobTarget, item)
+
+
+def _components(request: Any) -> tuple[JobSpec, ...]:
+    return tuple(codec.from_proto(JobSpec, spec) for spec in request.submission.components)

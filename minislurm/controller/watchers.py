@@ -28,8 +28,8 @@ class Watchers:
 
     def job_changed(self, job_id: JobId) -> None:
         job = self._engine.state.jobs.get(job_id)
-        # Whoever watches an array watches its tasks.
-        for watched in (job_id, job.array_job_id) if job is not None else (job_id,):
+        # Whoever watches an array watches its tasks; a heterogeneous job, its components.
+        for watched in {job_id, job.array_job_id, job.het_job_id} if job is not None else {job_id}:
             for event in self._waiting.get(watched, ()):
                 event.set()
 
@@ -58,6 +58,8 @@ class Watchers:
         array = self._engine.state.arrays.get(job.id)
         if array is not None and array.live:
             return False
+        if job.is_leader:
+            return all(one.state.is_final for one in self._engine.state.components(job))
         return job.state.is_final
 
     # Allocations
@@ -65,7 +67,7 @@ class Watchers:
     def start(self) -> None:
         """After a restart every client has to come back within the grace."""
         for job in list(self._engine.state.jobs.values()):
-            if not job.spec.is_batch and not job.state.is_final:
+            if not job.is_batch and not job.state.is_final:
                 self._count_down(job.id)
 
     def client_expected(self, job_id: JobId) -> None:

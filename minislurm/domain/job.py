@@ -260,6 +260,10 @@ class Job(Struct):
     #: When its run was last asked to give way, and to which job; 0: never.
     preempt_time: float = 0.0
     preemptor: JobId = JobId(0)
+    #: Of a component of a heterogeneous job: the id of the first one, its leader (which has its own), and its
+    #: place among them. 0: no such component.
+    het_job_id: JobId = JobId(0)
+    het_job_offset: int = 0
 
     @property
     def request(self) -> ResourceRequest:
@@ -270,6 +274,26 @@ class Job(Struct):
     def asked_request(self) -> ResourceRequest:
         """With what it has given up waiting for."""
         return self.changed_request if self.changed_request is not None else self.spec.request
+
+    @property
+    def is_component(self) -> bool:
+        """Of a heterogeneous job."""
+        return self.het_job_id != 0
+
+    @property
+    def is_leader(self) -> bool:
+        """The first component of a heterogeneous job: what concerns the whole is said of it."""
+        return self.het_job_id == self.id
+
+    @property
+    def is_batch(self) -> bool:
+        """A batch job, or any component of one: nobody at a terminal holds it."""
+        return self.spec.is_batch or self.het_job_id != 0
+
+    @property
+    def starts_by_itself(self) -> bool:
+        """A single node needs no second phase: that all have answered is then the same as that it has."""
+        return len(self.allocation) == 1 and self.spec.is_batch and not self.het_job_id
 
     @property
     def is_array_rest(self) -> bool:

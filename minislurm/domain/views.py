@@ -35,6 +35,8 @@ class JobView(Struct, frozen=True):
     node_reason: str = ""
     #: From then on its run may have to give way; 0: it need not.
     preemptable_time: float = 0.0
+    #: Of a heterogeneous job: all its components, in their order.
+    het_job_ids: tuple[JobId, ...] = ()
 
 
 class NodeView(Struct, frozen=True):
@@ -96,6 +98,8 @@ class Submission(Struct, frozen=True):
     environment: tuple[bytes, ...] = ()
     #: Only say when it would start; nothing is kept.
     test_only: bool = False
+    #: The other components of a heterogeneous job, after `spec`, which alone has a script.
+    components: tuple[JobSpec, ...] = ()
 
 
 class TestResult(Struct, frozen=True):
@@ -146,11 +150,15 @@ class StepGrant(Struct, frozen=True):
 
 
 class JobTarget(Struct, frozen=True):
-    """What a request is about: a job, tasks of an array (`tasks`; empty: all of it), or one step."""
+    """What a request is about: a job, tasks of an array (`tasks`; empty: all of it), or one step.
+
+    `het_offset`: one component of the heterogeneous job that `job_id` leads.
+    """
 
     job_id: JobId
     tasks: tuple[int, ...] = ()
     step_id: StepId | None = None
+    het_offset: int | None = None
 
 
 class Outcome(Struct, frozen=True):

@@ -7,7 +7,7 @@ Environments are dicts of strings as `os.fsdecode` makes them; `entries` and `pa
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -78,7 +78,7 @@ def batch_environment(given: Mapping[str, str], prepare: Prepare, place: Place) 
     sbatch puts SLURM_SUBMIT_DIR into `given`: the specification holds only the working directory.
     """
     job = prepare.job
-    environment = {name: value for name, value in given.items() if not name.startswith(_OF_OTHER_JOBS)}
+    environment = {name: value for name, value in given.items() if not _is_of_other_job(name)}
     environment.update(job_environment(prepare, place))
     environment.setdefault("SLURM_SUBMIT_DIR", job.spec.work_dir)
     environment |= {
@@ -92,6 +92,10 @@ def batch_environment(given: Mapping[str, str], prepare: Prepare, place: Place) 
         "MINISLURM_STEP": "batch",
     }
     return environment
+
+
+def _is_of_other_job(name: str) -> bool:
+    return name.startswith(_OF_OTHER_JOBS) or "_HET_GROUP_" in name or "_PACK_GROUP_" in name
 
 
 def task_environments(
@@ -180,7 +184,7 @@ def job_environment(prepare: Prepare, place: Place) -> dict[str, str]:
     if job.request.reservation:
         environment["SLURM_JOB_RESERVATION"] = job.request.reservation
     environment |= _gpus(allocation) | _share(allocation, spec)
-    environment |= _array(job, prepare.array)
+    environment |= _array(job, prepare.array) | _components(prepare.components)
     environment |= _times(job)
     if job.restarts:
         environment["SLURM_RESTART_COUNT"] = str(job.restarts)
@@ -252,6 +256,30 @@ def _array(job: Job, array: ArrayShape | None) -> dict[str, str]:
         "SLURM_ARRAY_TASK_MAX": str(array.last),
         "SLURM_ARRAY_TASK_STEP": str(array.step),
     }
+
+
+def _components(components: Sequence[Job]) -> dict[str, str]:
+    """What the script of a heterogeneous job sees of its components, under both names Slurm gave them."""
+    values: dict[str, str] = {}
+    for job in components:
+        spec, offset = job.spec, job.het_job_offset
+        given = _as_given(spec, len(job.allocation))
+        of_this = {
+            "JOB_ID": str(job.id),
+            "JOB_NAME": job.name or spec.name,
+            "JOB_PARTITION": job.partition or spec.partition,
+            "JOB_NODELIST": compress([part.node for part in job.allocation]),
+            "JOB_NUM_NODES": str(len(job.allocation)),
+            "JOB_CPUS_PER_NODE": shorten([part.cpu_count for part in job.allocation]),
+            "TASKS_PER_NODE": shorten([part.tasks for part in job.allocation]),
+            **{name.removeprefix("SLURM_"): value for name, value in given.items()},
+        }
+        for name, value in of_this.items():
+            values[f"SLURM_{name}_HET_GROUP_{offset}"] = value
+            values[f"SLURM_{name}_PACK_GROUP_{offset}"] = value
+    if components:
+        values["SLURM_HET_SIZE"] = values["SLURM_PACK_SIZE"] = str(len(components))
+    return values
 
 
 def _times(job: Job) -> dict[str, str]:

@@ -47,6 +47,8 @@ class Prepare(Struct, frozen=True):
     controller_address: str = ""
     #: Of a task of an array; its specification comes without the ids.
     array: ArrayShape | None = None
+    #: On the batch host of a heterogeneous job: all its components in order, itself the first.
+    components: tuple[Job, ...] = ()
 
 
 class Start(Struct, frozen=True):

@@ -63,6 +63,7 @@ def prepare(message: node_pb2.PrepareRun) -> Prepare:
         topology_pattern=message.topology_pattern,
         controller_address=message.controller_address,
         array=from_proto(ArrayShape, message.array) if message.HasField("array") else None,
+        components=tuple(from_proto(Job, item) for item in message.components),
     )
 
 

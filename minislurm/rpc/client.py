@@ -181,7 +181,7 @@ class ControllerClient:
     def _act(self, method: Any, request: Any, targets: Sequence[JobTarget]) -> list[Outcome]:
         request.request_id = new_request_id()
         for target in targets:
-            request.targets.add(job_id=target.job_id, tasks=target.tasks, step_id=target.step_id)
+            codec.fill(request.targets.add(), target)
         reply = self._call(method, request)
         return [
             Outcome(target, status.refusal_of(item.refused) if item.HasField("refused") else None)
@@ -268,8 +268,7 @@ class ControllerClient:
     def explain(self, target: JobTarget) -> Explanation:
         """Why it waits; of an array without a task, why the rest of it does. Raises Refusal."""
         request = controller_pb2.ExplainRequest()
-        request.target.job_id = target.job_id
-        request.target.tasks.extend(target.tasks)
+        codec.fill(request.target, target)
         return codec.from_proto(Explanation, self._call(self._stub.Explain, request))
 
     def export_state(self) -> StateExport:

@@ -12,12 +12,14 @@ from minislurm.domain.configuration import Partition, SchedulerSection
 from minislurm.domain.tres import Tres
 from minislurm.scheduling.fair_share import FairKey, FairOrder, History
 from minislurm.scheduling.limits import (
+    Charged,
     Ledger,
     Limits,
     PriorityRange,
     RuleBook,
     access_hit,
     charged_of,
+    least_tres,
     priority_range,
     tres_of_shares,
 )
@@ -91,6 +93,33 @@ class AccountsPass:
         rules = self._limits.book.of(charged_of(jobs)) if self._limits is not None else None
         found = priority_range(partition, rules)
         return None if found == _ANY_PRIORITY else found
+
+    def blocked_together(
+        self,
+        classes: Sequence[RequestClass],
+        found: Sequence[Sequence[Share]] | None = None,
+        rows: Mapping[str, int] | None = None,
+    ) -> Wait | None:
+        """Why one more job of each of these classes may not start: each comes on top of those before it."""
+        limits = self._limits
+        if limits is None:
+            return None
+        charged: list[tuple[Charged, Tres]] = []
+        try:
+            for number, jobs in enumerate(classes):
+                shares = found[number] if found is not None else None
+                wait = limits.blocked(jobs, shares, rows)
+                if wait is not None:
+                    return wait
+                amounts: Tres = least_tres(jobs.request, jobs.partition)
+                if shares is not None:
+                    amounts = tres_of_shares(shares, rows or {})
+                charged.append((charged_of(jobs), amounts))
+                limits.charge(*charged[-1])
+            return None
+        finally:
+            for who, amounts in charged:
+                limits.charge(who, amounts, -1)
 
     def started(self, jobs: RequestClass, shares: Sequence[Share], rows: Mapping[str, int]) -> None:
         if self._limits is not None:

@@ -13,6 +13,7 @@ does not bid against itself. The price holds for the whole run; where nobody els
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -36,10 +37,11 @@ def with_prices(
     placements, masks = list(plan.placements), _Masks(filters)
     for index, jobs in winners:
         bid, payer = accounts.bid(jobs), accounts.payer(jobs)
-        rows = [filters.index_of(part.node) for part in placements[index].allocation]
+        taken = chain.from_iterable(one.allocation for one in (placements[index], *placements[index].parts))
+        rows = [filters.index_of(part.node) for part in taken]
         for losing_bid, loser in losers:
             if accounts.payer(loser) != payer and masks.of(loser)[rows].any():
-                placements[index] = _priced(placements[index], min(bid, losing_bid))
+                placements[index] = _priced(placements[index], jobs, min(bid, losing_bid))
                 break
     return replace(plan, placements=tuple(placements))
 
@@ -52,8 +54,15 @@ def _losers(plan: Plan, accounts: AccountsPass) -> list[tuple[float, RequestClas
     ]
 
 
-def _priced(placement: Placement, price: float) -> Placement:
-    return replace(placement, price=price) if price else placement
+def _priced(placement: Placement, jobs: RequestClass, price: float) -> Placement:
+    """All components of a heterogeneous job pay the same, but none more than it bids."""
+    if not price:
+        return placement
+    parts = [
+        replace(part, price=min(price, other.bid))
+        for part, other in zip(placement.parts, jobs.parts, strict=True)
+    ]
+    return replace(placement, price=price, parts=tuple(parts))
 
 
 class _Masks:

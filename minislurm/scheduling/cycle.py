@@ -15,10 +15,21 @@ from minislurm.scheduling.accounts import AccountsPass
 from minislurm.scheduling.auction import with_prices
 from minislurm.scheduling.backfill import Backfill, Reservation, at_least_zero, end_of
 from minislurm.scheduling.capacity import Capacity
+from minislurm.scheduling.components import claims_of, longest_s
 from minislurm.scheduling.conservative import ConservativeBackfill
-from minislurm.scheduling.draft import Draft
-from minislurm.scheduling.lineup import PRIORITY, RESOURCES, Lineup
-from minislurm.scheduling.model import TASK_LIMIT, Plan, Preemption, Snapshot, Wait
+from minislurm.scheduling.draft import Draft, asked_of
+from minislurm.scheduling.lineup import Lineup
+from minislurm.scheduling.model import (
+    PRIORITY,
+    RESOURCES,
+    TASK_LIMIT,
+    Placement,
+    Plan,
+    Preemption,
+    RequestClass,
+    Snapshot,
+    Wait,
+)
 from minislurm.scheduling.nodes import Counts, Mask, Share
 from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.order import Entry, Queue, Ranking, Turn
@@ -30,6 +41,7 @@ from minislurm.scheduling.room import Room
 from minislurm.scheduling.rooms import Rooms
 from minislurm.scheduling.single import fits
 from minislurm.scheduling.strategies import Strategies
+from minislurm.scheduling.together import Together
 from minislurm.scheduling.work import finished
 from minislurm.scheduling.workspace import Candidate, Head, Verdicts, Workspace
 
@@ -107,6 +119,8 @@ def steps(
 
 def _start(turn: Turn, cycle: _Cycle, queue: Queue, draft: Draft) -> Generator[None, None, Wait | None]:
     """Starts what it can of the next job; the limit that keeps the rest of it from starting, if one does."""
+    if turn.jobs.parts:
+        return (yield from _start_components(turn, cycle, draft))
     while turn.is_startable:
         limit = cycle.limit(turn)
         shares = cycle.find(turn) if limit is None else None
@@ -121,6 +135,26 @@ def _start(turn: Turn, cycle: _Cycle, queue: Queue, draft: Draft) -> Generator[N
         if queue.is_overtaken(turn):
             return None  # it has had its share for now
     return None
+
+
+def _start_components(turn: Turn, cycle: _Cycle, draft: Draft) -> Generator[None, None, Wait | None]:
+    """The same of a heterogeneous job: all of it or nothing."""
+    if not turn.is_startable:
+        return None
+    limit = cycle.limit_of_all(turn)
+    found = cycle.find_all(turn) if limit is None else None
+    if found is None:
+        return limit
+    limit = cycle.limit_of_all(turn, found)
+    if limit is None:
+        allocation, *others = yield from cycle.place_all(turn, found)
+        parts = [
+            Placement(jobs.jobs[0].job_id, None, part, asked=asked_of(jobs))
+            for jobs, part in zip(turn.jobs.parts, others, strict=True)
+        ]
+        draft.start(turn, allocation, tuple(parts))
+        yield
+    return limit
 
 
 def _settle(turn: Turn, cycle: _Cycle, draft: Draft) -> Generator[None, None, bool]:
@@ -200,6 +234,9 @@ class _Cycle:
         workspace.verdicts = Verdicts(settings, self._blocked, {}, self._capacity) if keeps else None
         self._told = workspace.verdicts
         self._in_turn: Turn | None = None
+        self._together = Together(
+            self._now, self._table, self._filters, self._openings, self._backfill, self._room_in
+        )
         self._rooms: Rooms | None = None
 
     def tell_users_apart(self, turns: list[Turn], kept: list[Entry]) -> None:
@@ -219,6 +256,8 @@ class _Cycle:
         """Why it cannot start whoever ends; such jobs hold nobody up."""
         jobs = candidate.jobs
         closed = self._openings.misfit(jobs) if candidate.is_choosy else None
+        for part in candidate.parts:
+            closed = self._openings.misfit(part.jobs) or closed
         reason = candidate.misfit or closed
         if reason is None:
             return None
@@ -255,13 +294,44 @@ class _Cycle:
 
     def place(self, turn: Turn, shares: list[Share]) -> Generator[None, None, tuple[NodeAllocation, ...]]:
         """One more job of the class starts there."""
+        return (yield from self._place(turn.jobs, shares, self._now + turn.limit_s))
+
+    def _place(
+        self, jobs: RequestClass, shares: list[Share], end: float
+    ) -> Generator[None, None, tuple[NodeAllocation, ...]]:
         allocation = yield from self._table.place(shares)
         self._capacity.started(shares)
-        self._backfill.started(shares, self._now + turn.limit_s)
-        self._openings.started(turn.jobs, shares)
+        self._backfill.started(shares, end)
+        self._openings.started(jobs, shares)
         if self._has_accounts:
-            self._accounts.started(turn.jobs, shares, self._table.inventory.rows)
+            self._accounts.started(jobs, shares, self._table.inventory.rows)
         return allocation
+
+    # Heterogeneous jobs (components.py)
+
+    def find_all(self, turn: Turn) -> list[list[Share]] | None:
+        """Where all components can start without delaying a reservation; None: nowhere."""
+        closed = self._is_closed(turn) or any(self._is_closed_to(part) for part in turn.jobs.parts)
+        if closed or self._known_wait(turn) is not None or self._is_beyond_depth(turn):
+            return None
+        return None if self._is_short_now(turn) else self._together.find(turn.candidate)
+
+    def limit_of_all(self, turn: Turn, found: list[list[Share]] | None = None) -> Wait | None:
+        """As `limit`: each component counts on top of those before it."""
+        rows = self._table.inventory.rows
+        return self._accounts.blocked_together((turn.jobs, *turn.jobs.parts), found, rows)
+
+    def place_all(
+        self, turn: Turn, found: list[list[Share]]
+    ) -> Generator[None, None, list[tuple[NodeAllocation, ...]]]:
+        """The components start there."""
+        allocations = []
+        for jobs, shares in zip((turn.jobs, *turn.jobs.parts), found, strict=True):
+            end = end_of(self._now, jobs.time_limit_s)
+            allocations.append((yield from self._place(jobs, shares, end)))
+        return allocations
+
+    # Blocked
 
     def why_behind_heads(self, turn: Turn) -> Wait | None:
         """Why the class waits, where that is seen at a glance and nothing is reserved for it: the most common
@@ -301,13 +371,14 @@ class _Cycle:
         if wait is not None and is_new:
             self._blocked[turn.key] = (self._now + turn.limit_s, wait)
         if wait is None:
-            lacking = self._openings.license_wait(jobs)
+            claims = claims_of(turn.candidate.components) if jobs.parts else jobs
+            lacking = self._openings.license_wait(claims)
             if lacking is not None:
                 return lacking
             wait = self._why(turn)
             self._blocked[turn.key] = (self._now + turn.limit_s, wait)
             yield
-        if self.victims.matter and wait.reason is Reason.RESOURCES:
+        if self.victims.matter and wait.reason is Reason.RESOURCES and not jobs.parts:
             held = yield from self._preempt(turn)
             if held is not None:
                 return held
@@ -320,8 +391,9 @@ class _Cycle:
         if not position and self._settings.backfill_order == "shortest":
             yield from self._queue.turn_to_shortest_first(jobs.partition.name)
         if self._settings.backfill == "off":
-            mask = self._filters.members(jobs.partition).mask
-            self._closed = mask if self._closed is None else self._closed | mask
+            for closing in (jobs, *jobs.parts):
+                mask = self._filters.members(closing.partition).mask
+                self._closed = mask if self._closed is None else self._closed | mask
             return wait
         if position >= self._backfill.reservations_a_partition:
             return wait
@@ -361,17 +433,16 @@ class _Cycle:
             self._tell(turn, last)
             return last.wait
         reservation = yield from self._backfill.reserve(
-            jobs.partition, end_of(0.0, jobs.time_limit_s), turn.candidate.demand, self._table.free,
-            lambda counts, time: choose(
-                self._room_in(turn.candidate, counts, self._openings.allowed(jobs, time))
-            ),
-            self._openings.edges(), lambda times: self._openings.segments(jobs, times),
+            jobs.partition, longest_s(jobs), turn.candidate.demand, self._table.free,
+            lambda counts, time: self._together.shares(turn.candidate, counts, time),
+            self._openings.edges(), lambda times: self._together.segments(jobs, times),
             turn.candidate.single if self._is_plain else None,
         )  # fmt: skip
         if reservation is None:
             self._tell(turn, Head(turn.job.job_id, wait))
             return wait
-        self._openings.planned(jobs, reservation.shares, reservation.time)
+        claims = claims_of(turn.candidate.components) if jobs.parts else jobs
+        self._openings.planned(claims, reservation.shares, reservation.time)
         wait = self._planned(wait, reservation)
         is_first = len(self._backfill.reservations) == 1
         self._tell(turn, Head(turn.job.job_id, wait, reservation if is_first else None))
@@ -413,8 +484,8 @@ class _Cycle:
     def _planned(self, wait: Wait, reservation: Reservation) -> Wait:
         names = self._table.inventory.names
         start = reservation.time if isfinite(reservation.time) else 0.0
-        nodes = tuple([names[share.node] for share in reservation.shares])
-        return Wait(wait.reason, wait.rejected, start, nodes)
+        nodes = tuple(dict.fromkeys([names[share.node] for share in reservation.shares]))
+        return Wait(wait.reason, wait.rejected, start, nodes, wait.detail)
 
     def _why(self, turn: Turn) -> Wait:
         """Resources: not even if it were first. Priority: it would fit, but others come before it."""
@@ -424,6 +495,8 @@ class _Cycle:
         single = turn.candidate.single
         if single is not None and self._is_plain and not self._explains:
             return PRIORITY if fits(single, free) else RESOURCES
+        if jobs.parts:
+            return self._together.why(turn.candidate, self._now + turn.limit_s, explains=self._explains)
         open_now = self._openings.allowed(jobs, self._now)
         now = self._room_in(turn.candidate, [free], open_now)
         wait = PRIORITY
@@ -460,9 +533,12 @@ class _Cycle:
         return self._looked_at >= self._depth and turn.candidate.head in self._blocked_in
 
     def _is_closed(self, turn: Turn) -> bool:
+        return self._closed is not None and self._is_closed_to(turn.jobs)
+
+    def _is_closed_to(self, jobs: RequestClass) -> bool:
         if self._closed is None:
             return False
-        return bool((self._closed & self._filters.members(turn.jobs.partition).mask).any())
+        return bool((self._closed & self._filters.members(jobs.partition).mask).any())
 
     def _room_beside_reservations(self, turn: Turn) -> Room:
         """Kept for the classes that were in turn last: after a placement only its nodes are looked at."""

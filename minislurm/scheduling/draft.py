@@ -34,11 +34,15 @@ class Draft:
         #: See `Plan.wake_time`.
         self.wake_time = inf
 
-    def start(self, turn: Turn, allocation: tuple[NodeAllocation, ...]) -> None:
+    def start(
+        self, turn: Turn, allocation: tuple[NodeAllocation, ...], parts: tuple[Placement, ...] = ()
+    ) -> None:
+        """`parts`: of a heterogeneous job, where its other components start."""
         if turn.jobs.bid:
             self.bids.append((len(self._placements), turn.jobs))
-        asked = Asked(turn.jobs.request, turn.jobs.partition.name, turn.jobs.time_limit_s)
-        self._placements.append(Placement(turn.job.job_id, turn.task_id, allocation, asked=asked))
+        asked = asked_of(turn.jobs)
+        placement = Placement(turn.job.job_id, turn.task_id, allocation, asked=asked, parts=parts)
+        self._placements.append(placement)
         turn.start()
 
     def limit(self, turn: Turn) -> None:
@@ -56,3 +60,7 @@ class Draft:
     def plan(self) -> Plan:
         waiting = tuple(self._standings), tuple(self._limited)
         return Plan(tuple(self._placements), *waiting, tuple(self.preemptions), self.wake_time)
+
+
+def asked_of(jobs: RequestClass) -> Asked:
+    return Asked(jobs.request, jobs.partition.name, jobs.time_limit_s)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from minislurm.domain.configuration import Partition
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.states import Reason
-from minislurm.domain.tres import CPU, GPU
+from minislurm.domain.tres import CPU, GPU, add
 from minislurm.scheduling.limits import least_tres
 from minislurm.scheduling.model import Snapshot, Standing
 from minislurm.scheduling.nodes import Counts, Inventory
@@ -123,7 +123,9 @@ def _entries(standing: Standing) -> Iterator[_Entry]:
         return
     jobs, line = standing.jobs, standing.priority
     tier = -jobs.partition.priority_tier
-    asked = least_tres(jobs.request, jobs.partition)
+    asked: dict[str, int] = {}
+    for one in (jobs, *jobs.parts):
+        add(asked, least_tres(one.request, one.partition))
     cpus, gpus = asked.get(CPU, 0), asked.get(GPU, 0)
     for job in jobs.jobs[standing.first :]:
         priority = -line.unbounded_at(job.eligible_time)

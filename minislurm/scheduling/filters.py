@@ -89,7 +89,7 @@ class Filters:
         key = key_of(jobs)
         mask = self._allowed.get(key)
         if mask is None:
-            mask = self._configured(jobs) & self._inventory.usable & ~self._mask(jobs.avoided_nodes)
+            mask = self.configured(jobs) & self._inventory.usable & ~self._mask(jobs.avoided_nodes)
             self._allowed[key] = mask
         return mask
 
@@ -151,7 +151,7 @@ class Filters:
             return Reason.BAD_CONSTRAINTS
         if (required & ~self._inventory.usable).any():
             return Reason.NODES_UNAVAILABLE
-        configured = self._configured(jobs)
+        configured = self.configured(jobs)
         if not self._could_hold(request, bounds, configured):
             if request.limits_domains and self._could_hold(anywhere(request), bounds, configured):
                 return Reason.TOPOLOGY
@@ -172,7 +172,8 @@ class Filters:
             return int((room.tasks > 0).sum()) + len(unknown) >= bounds.nodes_min
         return choose(room) is not None
 
-    def _configured(self, jobs: RequestClass) -> Mask:
+    def configured(self, jobs: RequestClass) -> Mask:
+        """Nodes on which the class may be placed when they are up."""
         request = jobs.request
         mask = self.members(jobs.partition).mask & self._features(request.features)
         mask &= ~self._mask(request.excluded_nodes)

@@ -227,6 +227,7 @@ class Future:
             position += 1
             for placement in placements:
                 yield from self._start(jobs, job, placement)
+                yield from self._start_parts(jobs, placement)
                 yield
             tasks = job.tasks[len(placements) :]
             if tasks:
@@ -236,9 +237,19 @@ class Future:
         rest = jobs.jobs[position:]
         self._put(key, jobs, [*left, *rest] if left else rest)
 
-    def _start(self, jobs: RequestClass, job: QueuedJob, placement: Placement) -> Generator[None, None, None]:
+    def _start_parts(self, jobs: RequestClass, placement: Placement) -> Generator[None, None, None]:
+        """The other components of a heterogeneous job."""
+        end = self._end_time(jobs, placement.job_id) if jobs.parts else inf
+        for part, other in zip(jobs.parts, placement.parts, strict=True):
+            yield from self._start(part, part.jobs[0], other, end)
+            self._tell_start_and_end(other.job_id)
+
+    def _start(
+        self, jobs: RequestClass, job: QueuedJob, placement: Placement, end: float = inf
+    ) -> Generator[None, None, None]:
+        """`end`: when the leader of its heterogeneous job ends, and so all components."""
         request = jobs.request
-        end = self._end_time(jobs, job.job_id)
+        end = min(end, self._end_time(jobs, job.job_id))
         run = RunningJob(
             job.job_id if placement.task_id is None else JobId(next(self._task_ids)),
             end,

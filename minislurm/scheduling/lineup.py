@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minislurm.domain.states import Reason
 from minislurm.scheduling.backfill import runs_past
-from minislurm.scheduling.model import Plan, RequestClass, Snapshot, Standing, Wait
+from minislurm.scheduling.model import PRIORITY, RESOURCES, Plan, RequestClass, Snapshot, Standing, Wait
 from minislurm.scheduling.order import Entry, Queue, Ranking, Turn
 from minislurm.scheduling.single import fits
 from minislurm.scheduling.workspace import Verdicts, Workspace
-
-RESOURCES, PRIORITY = Wait(Reason.RESOURCES), Wait(Reason.PRIORITY)
 
 
 class Lineup:

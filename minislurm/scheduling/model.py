@@ -135,6 +135,9 @@ class RequestClass(Struct, frozen=True):
     attained_time_s: float = 0.0
     #: For a GPU- or CPU-hour (``auction``).
     bid: float = 0.0
+    #: Of a heterogeneous job, whose class this is as that of its leader: the other components, each with one
+    #: job of its own. All start in the same pass or none (`components.py`).
+    parts: tuple[RequestClass, ...] = ()
 
 
 class TypicalRequest(Struct, frozen=True):
@@ -186,6 +189,8 @@ class Placement(Struct, frozen=True):
     price: float = 0.0
     #: For what it was made; None: not said.
     asked: Asked | None = None
+    #: Of a heterogeneous job: where the other components start, with this one or not at all.
+    parts: tuple[Placement, ...] = ()
 
 
 class Preemption(Struct, frozen=True):
@@ -210,6 +215,9 @@ class Wait(Struct, frozen=True):
     #: Which limit it is, and how much of it is used, in words; "" for none.
     detail: str = ""
 
+
+#: The same objects throughout a pass, which knows them again by that.
+RESOURCES, PRIORITY = Wait(Reason.RESOURCES), Wait(Reason.PRIORITY)
 
 #: What holds an array's rest whose tasks run up to its limit.
 TASK_LIMIT = Wait(Reason.ARRAY_TASK_LIMIT)

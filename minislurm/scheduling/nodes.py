@@ -87,8 +87,9 @@ class Counts:
         return gpus[0][where] if len(gpus) == 1 else np.asarray(gpus[:, where].sum(axis=0))
 
     def take_all(self, shares: Sequence[Share]) -> None:
-        """The same for several shares, none of them of the same node."""
-        if len(shares) < 4 or shares[0].milli:
+        """The same for several shares."""
+        # Components of a heterogeneous job may be on the same node, which arrays of indexes would count once.
+        if len(shares) < 4 or shares[0].milli or len({share.node for share in shares}) < len(shares):
             for share in shares:
                 self.take(share)
             return

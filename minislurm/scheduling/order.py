@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 from minislurm.domain.configuration import SchedulerSection
 from minislurm.scheduling.accounts import AccountsPass
+from minislurm.scheduling.components import longest_s
 from minislurm.scheduling.fair_share import FairKey
 from minislurm.scheduling.model import AgeRule, PriorityLine, QueuedJob, RequestClass, Snapshot, Wait
 from minislurm.scheduling.priority import Components
@@ -140,7 +141,7 @@ class Turn:
         self.candidate = candidate
         self.jobs = candidate.jobs
         self.priority = priority
-        self.limit_s = self.jobs.time_limit_s or inf
+        self.limit_s = longest_s(self.jobs) if candidate.parts else self.jobs.time_limit_s or inf
         self.entry: Entry | None = None
         #: Nothing has come of it so far: the next pass may have it as it is.
         self.is_fresh = True

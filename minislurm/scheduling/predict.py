@@ -12,6 +12,7 @@ that is looked at as far as there is time; the rest is extrapolated (`extrapolat
 from __future__ import annotations
 
 from collections.abc import Generator
+from itertools import chain
 from math import inf
 
 from msgspec import Struct
@@ -120,7 +121,8 @@ class Forecast:
 
     def _note(self, plan: Plan) -> Generator[None, None, None]:
         now = self._future.now
-        for number, placement in enumerate(plan.placements, 1):
+        placed = chain.from_iterable((one, *one.parts) for one in plan.placements)
+        for number, placement in enumerate(placed, 1):
             known = self.estimates.get(placement.job_id)
             if known is None:
                 parts = placement.allocation

@@ -19,6 +19,7 @@ from minislurm.domain.states import Reason
 from minislurm.domain.topology import Topology
 from minislurm.scheduling.backfill import Reservation
 from minislurm.scheduling.capacity import Capacity, Demand, Sums, demand_of
+from minislurm.scheduling.components import demand_of_all, misfit_of, number_key
 from minislurm.scheduling.filters import Filters, RequestKey, key_of
 from minislurm.scheduling.model import (
     NodeAvailability,
@@ -73,6 +74,12 @@ class Candidate(Struct):
     is_choosy: bool = False
     #: What a job takes, where that is all that has to be known of it (`single.py`).
     single: Share | None = None
+    #: The other components of a heterogeneous job; all but `bounds` is then of the whole.
+    parts: tuple[Candidate, ...] = ()
+
+    @property
+    def components(self) -> tuple[Candidate, ...]:
+        return (self, *self.parts)
 
 
 class Verdicts(Struct):
@@ -105,8 +112,8 @@ class Workspace:
     """Belongs to one pass at a time."""
 
     __slots__ = (
-        "_candidates", "_kinds", "_nodes", "_running", "_topology", "_totals", "cpus", "filters", "is_still",
-        "lasting", "table", "timeline", "turns", "users_matter", "verdicts",
+        "_candidates", "_kinds", "_nodes", "_numbers", "_running", "_topology", "_totals", "cpus", "filters",
+        "is_still", "lasting", "table", "timeline", "turns", "users_matter", "verdicts",
     )  # fmt: skip
 
     table: NodeTable
@@ -136,6 +143,7 @@ class Workspace:
         self._nodes: Sequence[NodeAvailability] = ()
         self._candidates: dict[Hashable, Candidate] = {}
         self._kinds: dict[RequestKey, _Kind] = {}
+        self._numbers: dict[Hashable, int] = {}
         self._totals: dict[str, Sums] = {}
 
     def load(self, snapshot: Snapshot) -> Generator[None, None, None]:
@@ -167,7 +175,7 @@ class Workspace:
             self._candidates, self.turns, self.lasting = {}, {}, (None, [])
 
     def _forget_classes(self) -> None:
-        self._candidates, self._kinds = {}, {}
+        self._candidates, self._kinds, self._numbers = {}, {}, {}
         self.verdicts, self.turns, self.lasting = None, {}, (None, [])
 
     def candidate(self, jobs: RequestClass) -> Candidate:
@@ -179,6 +187,8 @@ class Workspace:
                 jobs, kind.number, kind.bounds, kind.demand, head=kind.head, misfit=self.filters.misfit(jobs),
                 is_choosy=kind.is_choosy, single=kind.single,
             )  # fmt: skip
+            if jobs.parts:
+                self._join(found)
             self._candidates[name] = found
         return found
 
@@ -194,6 +204,15 @@ class Workspace:
             found = _Kind(len(self._kinds), bounds, demand, _head_of(jobs), is_choosy, single)
             self._kinds[key] = found
         return found
+
+    def _join(self, leader: Candidate) -> None:
+        leader.parts = tuple(map(self.candidate, leader.jobs.parts))
+        components = leader.components
+        # Below zero: above are the numbers of single requests.
+        leader.number = self._numbers.setdefault(number_key(components), -1 - len(self._numbers))
+        leader.is_choosy, leader.single = True, None
+        leader.demand = demand_of_all(components)
+        leader.misfit = misfit_of(components, self.filters, self.table.inventory)
 
     def total_of(self, partition: Partition) -> Sums:
         """What its usable nodes have, free or not."""

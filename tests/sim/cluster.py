@@ -87,6 +87,15 @@ class SimCluster(VirtualCluster):
             raise transaction.refusal
         return self.state.requests[request_id].job_id
 
+    def submit_components(self, *specs: JobSpec) -> JobId:
+        """A heterogeneous job; its leader's id. Raises Refusal."""
+        request_id = f"request-{next(self._requests)}"
+        message = SubmitJob(specs[0], Caller(specs[0].user_id), request_id, specs[1:])
+        transaction = self.tell(message)
+        if transaction.refusal is not None:
+            raise transaction.refusal
+        return self.state.requests[request_id].job_id
+
     def job(self, job_id: int) -> Job:
         return self.state.jobs[JobId(job_id)]
 
@@ -95,7 +104,8 @@ class SimCluster(VirtualCluster):
         job = self.job(job_id)
         if job.reason.value != "None":
             return job.reason.value
-        wait = schedule(snapshot(self.state, self.now)).waits.get(JobId(job_id))
+        leader = self.job(job_id).het_job_id or JobId(job_id)
+        wait = schedule(snapshot(self.state, self.now)).waits.get(leader)
         return wait.reason.value if wait is not None else "None"
 
     # Time

@@ -34,6 +34,8 @@ from tests.builders import a_configuration, a_request, a_spec
 from tests.sim.cluster import OPERATOR, SimCluster
 
 NODES = 5
+#: Nodes, CPUs a task, GPUs a node.
+SHAPES = st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(0, 2))
 node_names = st.sampled_from([f"n{i}" for i in range(1, NODES + 1)])
 
 
@@ -94,6 +96,43 @@ class History(RuleBasedStateMachine):
     def submit_dependent(self, after: int, kind: DependencyKind) -> None:
         clause = Dependency(kind, JobId(0 if kind is DependencyKind.SINGLETON else after))
         self.cluster.submit(dependencies=(clause,))
+
+    @rule(
+        shapes=st.lists(SHAPES, min_size=2, max_size=3),
+        limit=st.sampled_from([5.0, 60.0]),
+        hold=st.booleans(),
+        requeue=st.booleans(),
+        max_wait=st.sampled_from([0.0, 0.0, 10.0]),
+        after=st.sampled_from([0, 0, 1, 2]),
+    )
+    def submit_components(
+        self,
+        shapes: list[tuple[int, int, int]],
+        limit: float,
+        hold: bool,
+        requeue: bool,
+        max_wait: float,
+        after: int,
+    ) -> None:
+        """A heterogeneous job. That no component runs or waits without the others, `check` asserts."""
+        clauses = (Dependency(DependencyKind.AFTER_OK, JobId(after)),) if after else ()
+        specs = [
+            a_spec(
+                request=a_request(nodes, cpus_per_task=cpus, gpus_per_node=gpus),
+                time_limit_s=limit if offset else 60.0,
+                hold=hold,
+                requeue=requeue,
+                max_wait_s=max_wait,
+                dependencies=clauses,
+                kill_on_invalid_dependency=True,
+            )
+            for offset, (nodes, cpus, gpus) in enumerate(shapes)
+        ]
+        self.cluster.submit_components(*specs)
+
+    @rule(number=st.integers(1, 15), offset=st.integers(0, 2))
+    def cancel_component(self, number: int, offset: int) -> None:
+        self.cluster.tell(CancelJob(JobTarget(JobId(number), het_offset=offset), Caller(1000)))
 
     @rule(
         user=st.integers(1000, 1001),

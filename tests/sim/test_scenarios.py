@@ -60,6 +60,8 @@ class LoggedCluster(SimCluster):
         job = self.job(job_id)
         if job.array_task_id is not None:
             return f"{job.array_job_id}_{job.array_task_id}"
+        if job.is_component:
+            return f"{job.het_job_id}+{job.het_job_offset}"
         if job.is_array_rest:
             return f"{job.id}_[{format_tasks(job.pending_tasks, job.array_limit)}]"
         return str(job.id)
@@ -149,6 +151,22 @@ class Story:
         accepted = f"submitted {self.cluster.name_of(job_id)}"
         self.cluster.run()
         return [accepted]
+
+    def do_submit_het(self, name: str, *components: str, **options: str) -> list[str]:
+        """NAME NODESxCPUS NODESxCPUS …, seconds= limit="""
+        self.seconds[name] = float(options.pop("seconds", 10))
+        limit = float(options.pop("limit", 60))
+        assert not options, f"unknown: {options}"
+        specs = []
+        for text in components:
+            nodes, cpus = map(int, text.split("x"))
+            specs.append(a_spec(name, request=a_request(nodes, cpus_per_task=cpus), time_limit_s=limit))
+        try:
+            job_id = self.cluster.submit_components(*specs)
+        except Refusal as refusal:
+            return [f"error: {refusal}", *refusal.details]
+        self.cluster.run()
+        return [f"submitted {job_id}"]
 
     def do_wait(self, seconds: str) -> None:
         self.cluster.run(float(seconds))

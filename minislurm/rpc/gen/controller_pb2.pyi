@@ -40,16 +40,18 @@ class PingReply(_message.Message):
     def __init__(self, host: _Optional[str] = ..., cluster: _Optional[str] = ..., now: _Optional[float] = ..., start_time: _Optional[float] = ..., version: _Optional[str] = ..., events: _Optional[int] = ..., pid: _Optional[int] = ...) -> None: ...
 
 class Submission(_message.Message):
-    __slots__ = ("spec", "script", "environment", "test_only")
+    __slots__ = ("spec", "script", "environment", "test_only", "components")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     SCRIPT_FIELD_NUMBER: _ClassVar[int]
     ENVIRONMENT_FIELD_NUMBER: _ClassVar[int]
     TEST_ONLY_FIELD_NUMBER: _ClassVar[int]
+    COMPONENTS_FIELD_NUMBER: _ClassVar[int]
     spec: _common_pb2.JobSpec
     script: bytes
     environment: _containers.RepeatedScalarFieldContainer[bytes]
     test_only: bool
-    def __init__(self, spec: _Optional[_Union[_common_pb2.JobSpec, _Mapping]] = ..., script: _Optional[bytes] = ..., environment: _Optional[_Iterable[bytes]] = ..., test_only: bool = ...) -> None: ...
+    components: _containers.RepeatedCompositeFieldContainer[_common_pb2.JobSpec]
+    def __init__(self, spec: _Optional[_Union[_common_pb2.JobSpec, _Mapping]] = ..., script: _Optional[bytes] = ..., environment: _Optional[_Iterable[bytes]] = ..., test_only: bool = ..., components: _Optional[_Iterable[_Union[_common_pb2.JobSpec, _Mapping]]] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
     __slots__ = ("request_id", "submission")
@@ -82,14 +84,16 @@ class TestResult(_message.Message):
     def __init__(self, job_id: _Optional[int] = ..., start_time: _Optional[float] = ..., cpus: _Optional[int] = ..., nodes: _Optional[_Iterable[str]] = ..., partition: _Optional[str] = ...) -> None: ...
 
 class JobTarget(_message.Message):
-    __slots__ = ("job_id", "tasks", "step_id")
+    __slots__ = ("job_id", "tasks", "step_id", "het_offset")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     STEP_ID_FIELD_NUMBER: _ClassVar[int]
+    HET_OFFSET_FIELD_NUMBER: _ClassVar[int]
     job_id: int
     tasks: _containers.RepeatedScalarFieldContainer[int]
     step_id: int
-    def __init__(self, job_id: _Optional[int] = ..., tasks: _Optional[_Iterable[int]] = ..., step_id: _Optional[int] = ...) -> None: ...
+    het_offset: int
+    def __init__(self, job_id: _Optional[int] = ..., tasks: _Optional[_Iterable[int]] = ..., step_id: _Optional[int] = ..., het_offset: _Optional[int] = ...) -> None: ...
 
 class Outcome(_message.Message):
     __slots__ = ("target", "refused")
@@ -270,7 +274,7 @@ class JobQuery(_message.Message):
     def __init__(self, job_ids: _Optional[_Iterable[int]] = ..., include_ended: bool = ..., forecast: bool = ...) -> None: ...
 
 class JobView(_message.Message):
-    __slots__ = ("job", "reason", "priority", "start_estimate", "planned_nodes", "last_considered", "dependency_states", "std_in", "std_out", "std_err", "node_reason", "preemptable_time")
+    __slots__ = ("job", "reason", "priority", "start_estimate", "planned_nodes", "last_considered", "dependency_states", "std_in", "std_out", "std_err", "node_reason", "preemptable_time", "het_job_ids")
     JOB_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
@@ -283,6 +287,7 @@ class JobView(_message.Message):
     STD_ERR_FIELD_NUMBER: _ClassVar[int]
     NODE_REASON_FIELD_NUMBER: _ClassVar[int]
     PREEMPTABLE_TIME_FIELD_NUMBER: _ClassVar[int]
+    HET_JOB_IDS_FIELD_NUMBER: _ClassVar[int]
     job: _common_pb2.Job
     reason: str
     priority: int
@@ -295,7 +300,8 @@ class JobView(_message.Message):
     std_err: str
     node_reason: str
     preemptable_time: float
-    def __init__(self, job: _Optional[_Union[_common_pb2.Job, _Mapping]] = ..., reason: _Optional[str] = ..., priority: _Optional[int] = ..., start_estimate: _Optional[float] = ..., planned_nodes: _Optional[_Iterable[str]] = ..., last_considered: _Optional[float] = ..., dependency_states: _Optional[_Iterable[str]] = ..., std_in: _Optional[str] = ..., std_out: _Optional[str] = ..., std_err: _Optional[str] = ..., node_reason: _Optional[str] = ..., preemptable_time: _Optional[float] = ...) -> None: ...
+    het_job_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, job: _Optional[_Union[_common_pb2.Job, _Mapping]] = ..., reason: _Optional[str] = ..., priority: _Optional[int] = ..., start_estimate: _Optional[float] = ..., planned_nodes: _Optional[_Iterable[str]] = ..., last_considered: _Optional[float] = ..., dependency_states: _Optional[_Iterable[str]] = ..., std_in: _Optional[str] = ..., std_out: _Optional[str] = ..., std_err: _Optional[str] = ..., node_reason: _Optional[str] = ..., preemptable_time: _Optional[float] = ..., het_job_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class JobsChunk(_message.Message):
     __slots__ = ("jobs", "specs", "spec_of", "now")

@@ -78,14 +78,16 @@ class ClusterConfigured(_message.Message):
     def __init__(self, time: _Optional[float] = ..., configuration: _Optional[str] = ...) -> None: ...
 
 class JobSubmitted(_message.Message):
-    __slots__ = ("time", "job", "request_id")
+    __slots__ = ("time", "job", "request_id", "components")
     TIME_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    COMPONENTS_FIELD_NUMBER: _ClassVar[int]
     time: float
     job: _common_pb2.Job
     request_id: str
-    def __init__(self, time: _Optional[float] = ..., job: _Optional[_Union[_common_pb2.Job, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+    components: _containers.RepeatedCompositeFieldContainer[_common_pb2.Job]
+    def __init__(self, time: _Optional[float] = ..., job: _Optional[_Union[_common_pb2.Job, _Mapping]] = ..., request_id: _Optional[str] = ..., components: _Optional[_Iterable[_Union[_common_pb2.Job, _Mapping]]] = ...) -> None: ...
 
 class JobUpdated(_message.Message):
     __slots__ = ("time", "job")

@@ -186,7 +186,7 @@ class ArrayShape(_message.Message):
     def __init__(self, count: _Optional[int] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., step: _Optional[int] = ...) -> None: ...
 
 class PrepareRun(_message.Message):
-    __slots__ = ("job_id", "run", "job", "script", "environment", "start", "restart_reason", "topology_address", "topology_pattern", "controller_address", "kill_wait_s", "array")
+    __slots__ = ("job_id", "run", "job", "script", "environment", "start", "restart_reason", "topology_address", "topology_pattern", "controller_address", "kill_wait_s", "array", "components")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
@@ -199,6 +199,7 @@ class PrepareRun(_message.Message):
     CONTROLLER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     KILL_WAIT_S_FIELD_NUMBER: _ClassVar[int]
     ARRAY_FIELD_NUMBER: _ClassVar[int]
+    COMPONENTS_FIELD_NUMBER: _ClassVar[int]
     job_id: int
     run: int
     job: _common_pb2.Job
@@ -211,7 +212,8 @@ class PrepareRun(_message.Message):
     controller_address: str
     kill_wait_s: float
     array: ArrayShape
-    def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., job: _Optional[_Union[_common_pb2.Job, _Mapping]] = ..., script: _Optional[bytes] = ..., environment: _Optional[_Iterable[bytes]] = ..., start: bool = ..., restart_reason: _Optional[str] = ..., topology_address: _Optional[str] = ..., topology_pattern: _Optional[str] = ..., controller_address: _Optional[str] = ..., kill_wait_s: _Optional[float] = ..., array: _Optional[_Union[ArrayShape, _Mapping]] = ...) -> None: ...
+    components: _containers.RepeatedCompositeFieldContainer[_common_pb2.Job]
+    def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., job: _Optional[_Union[_common_pb2.Job, _Mapping]] = ..., script: _Optional[bytes] = ..., environment: _Optional[_Iterable[bytes]] = ..., start: bool = ..., restart_reason: _Optional[str] = ..., topology_address: _Optional[str] = ..., topology_pattern: _Optional[str] = ..., controller_address: _Optional[str] = ..., kill_wait_s: _Optional[float] = ..., array: _Optional[_Union[ArrayShape, _Mapping]] = ..., components: _Optional[_Iterable[_Union[_common_pb2.Job, _Mapping]]] = ...) -> None: ...
 
 class StartRun(_message.Message):
     __slots__ = ("job_id", "run")

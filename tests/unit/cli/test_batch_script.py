@@ -94,3 +94,44 @@ def test_later_options_of_a_script_win(tmp_path: Path) -> None:
     script = tmp_path / "s.sh"
     script.write_text("#!/bin/sh\n#SBATCH -J first\n#SBATCH -J second\n")
     assert sbatch.read_values(sbatch.APPLICATION.parse([str(script)])).job_name == "second"
+
+
+# Heterogeneous jobs
+
+
+def test_components_of_the_script_and_of_the_command_line(tmp_path: Path) -> None:
+    """What is asked of nodes each says for itself; the rest is handed down until another is said."""
+    script = tmp_path / "s.sh"
+    script.write_text(
+        "#!/bin/sh\n#SBATCH -N1 -c8 -J master -t 5 -A all\n#SBATCH hetjob\n#SBATCH -N4 --gpus-per-node=8 -J workers\n"
+    )
+    line = sbatch.APPLICATION.parse(
+        ["--mem=4G", ":", "-n4", ":", "-p", "big", "--parsable", str(script), "-N9", ":"]
+    )
+    values = sbatch.read_values(line)
+    parts = (values, *values.others)
+    assert [part.nodes and part.nodes.maximum for part in parts] == [1, 4, None]
+    assert [part.cpus_per_task for part in parts] == [8, None, None]
+    assert [part.ntasks for part in parts] == [None, 4, None]
+    assert [part.mem for part in parts] == [4096, None, None]
+    assert [part.gpus_per_node for part in parts] == [None, "8", None]
+    assert [part.job_name for part in parts] == ["master", "workers", "workers"]
+    assert [part.partition for part in parts] == ["", "", "big"]
+    assert {part.account for part in parts} == {"all"}
+    assert {part.time for part in parts} == {300.0}
+    assert values.parsable
+    assert values.words == (str(script), "-N9", ":")
+
+
+def test_a_job_without_a_colon_has_one_component(tmp_path: Path) -> None:
+    script = tmp_path / "s.sh"
+    script.write_text("#!/bin/sh\n")
+    values = sbatch.read_values(sbatch.APPLICATION.parse(["-N2", str(script), ":", "-N3"]))
+    assert values.others == ()
+    assert values.words == (str(script), ":", "-N3")
+
+
+def test_the_words_behind_the_last_component_are_the_script(tmp_path: Path) -> None:
+    values = sbatch.read_values(sbatch.APPLICATION.parse(["-N1", ":", "-N2", "--wrap", "hostname"]))
+    assert values.script.name == "wrap"
+    assert values.wrap == "hostname"

@@ -10,6 +10,7 @@ from minislurm.cli import connection, sbatch
 
 _TRY = 'Try "sbatch --help" for more information\n'
 _FAILED = "sbatch: error: Batch job submission failed: "
+_WHOLE = "sbatch: error: --{} is for the whole heterogeneous job: give it with the first component\n"
 _SCRIPTS = {
     "nosheb.sh": b"echo hello\n",
     "empty.sh": b"",
@@ -19,7 +20,8 @@ _SCRIPTS = {
     "badopt.sh": b"#!/bin/sh\n#SBATCH --bogus-option\ntrue\n",
     "words.sh": b"#!/bin/sh\n#SBATCH --mem 4 G\ntrue\n",
     "quote.sh": b"#!/bin/sh\n#SBATCH --comment='a\ntrue\n",
-    "het.sh": b"#!/bin/sh\n#SBATCH -N1\n#SBATCH hetjob\n#SBATCH -N2\n",
+    "het.sh": b"#!/bin/sh\n#SBATCH -N1\n#SBATCH hetjob\n#SBATCH -N2 --begin=now\n",
+    "hetwords.sh": b"#!/bin/sh\n#SBATCH -N1\n#SBATCH hetjob -N2\n",
     "badtime.sh": b"#!/bin/sh\n#SBATCH -t nonsense\n",
     "ok.sh": b"#!/bin/sh\ntrue\n",
 }
@@ -107,7 +109,17 @@ def _scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             1,
         ),
         (["--mail-type=END", "ok.sh"], "sbatch: error: --mail-type=END is not supported by minislurm\n", 1),
-        (["het.sh"], "sbatch: error: #SBATCH hetjob is not supported by minislurm\n", 1),
+        (["het.sh"], _WHOLE.format("begin"), 1),
+        (["hetwords.sh"], "sbatch: error: Invalid directive found in batch script: -N2\n", 1),
+        (["-N1", ":", "-N2", "--hold", "ok.sh"], _WHOLE.format("hold"), 1),
+        (["-N1", ":", "--bogus", "ok.sh"], "sbatch: unrecognized option '--bogus'\n" + _TRY, 255),
+        (
+            ["-N1", "-a1-2", ":", "-N2", "ok.sh"],
+            "sbatch: error: a heterogeneous job can be no array\n"
+            + _FAILED
+            + "Invalid job array specification\n",
+            1,
+        ),
         (["-M", "other", "ok.sh"], "sbatch: error: No cluster 'other' known by database.\n", 1),
         (
             ["--mem=1G", "--mem-per-cpu=1G", "ok.sh"],

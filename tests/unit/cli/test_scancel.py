@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,7 @@ from minislurm.cli.scancel import Values
 from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import JobId, NodeName, StepId
 from minislurm.domain.job import Job
-from minislurm.domain.job_targets import parse_target
+from minislurm.domain.job_targets import format_target, parse_target
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import JobState
 from minislurm.domain.views import JobTarget, Outcome
@@ -108,6 +109,20 @@ def test_ids_and_filters_together_mean_both() -> None:
     }
 
 
+def test_a_heterogeneous_job_goes_with_its_leader() -> None:
+    jobs = [_job(20 + i, het_job_id=JobId(20), het_job_offset=i, partition=f"p{i}") for i in (0, 1)]
+    client = SimpleNamespace(list_jobs=lambda query: [SimpleNamespace(job=job) for job in jobs])
+
+    def found(*words: str, **filters: str) -> list[str]:
+        targets = scancel._matching(client, Values(**filters), None, scancel._targets(words))  # type: ignore[arg-type]
+        return [format_target(target) for target in targets]
+
+    assert found(name="train") == ["20"]
+    assert found(partition="p1") == ["21"]
+    assert found("20", partition="p1") == ["20"]
+    assert found("20+0", partition="p1") == []
+
+
 @pytest.mark.parametrize(
     ("values", "target", "code", "error", "exit_code"),
     [
@@ -131,6 +146,12 @@ def test_ids_and_filters_together_mean_both() -> None:
             228,
         ),
         (Values(quiet=1), "12", RefusalCode.ACCESS, "", 1),
+        (
+            Values(), "12+1", RefusalCode.HET_COMPONENT,
+            "scancel: error: Kill job error on job id 12+1: "
+            "Operation not permitted on individual component of heterogeneous job\n",
+            60,
+        ),
     ],
 )  # fmt: skip
 def test_what_was_refused(

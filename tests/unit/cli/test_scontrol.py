@@ -14,7 +14,7 @@ from minislurm.domain.errors import AccessDenied, ControllerUnavailable, Refusal
 from minislurm.domain.ids import BATCH_STEP, JobId, NodeName
 from minislurm.domain.job import Step
 from minislurm.domain.views import ControllerInfo, JobChanges, JobTarget, Outcome
-from tests.view_builders import NOW, RecordedController, array_rest_view, at, running_view
+from tests.view_builders import NOW, RecordedController, array_rest_view, at, het_views, running_view
 
 UNKNOWN = "Invalid job id specified"
 
@@ -43,6 +43,32 @@ def test_show_job(controller: RecordedController, capsys: pytest.CaptureFixture[
         assert _scontrol(capsys, *words)[0] == out
     assert "DerivedExitCode" in _scontrol(capsys, "show", "job", "-d", "1")[0]
     assert _scontrol(capsys, "-o", "show", "job")[0].count("\n") == 7
+
+
+def test_show_a_heterogeneous_job(controller: RecordedController, capsys: pytest.CaptureFixture[str]) -> None:
+    controller.jobs = [*controller.jobs, *het_views()]
+    heads = {
+        text: [line.split()[:3] for line in _scontrol(capsys, "-o", "show", "job", text)[0].splitlines()]
+        for text in ("20", "20+1", "21")
+    }
+    first = ["JobId=20", "HetJobId=20", "HetJobOffset=0"]
+    second = ["JobId=21", "HetJobId=20", "HetJobOffset=1"]
+    assert heads == {"20": [first, second], "20+1": [second], "21": [second]}
+    assert "\n   HetJobIdSet=20-21\n   UserId=" in _scontrol(capsys, "show", "job", "20")[0]
+    assert _scontrol(capsys, "show", "job", "20+2") == ("Job 20+2 not found\n", "", 1)
+
+
+def test_a_longer_limit_for_each_component(
+    controller: RecordedController, capsys: pytest.CaptureFixture[str]
+) -> None:
+    controller.jobs = het_views()
+    for text, expected in {
+        "20": [(0, 1200.0), (1, 1800.0)], "20+1": [(1, 1800.0)], "21": [(None, 1800.0)]
+    }.items():  # fmt: skip
+        controller.requests.clear()
+        assert _scontrol(capsys, "update", f"JobId={text}", "TimeLimit=+10") == ("", "", 0)
+        asked = [(targets[0].het_offset, changes.time_limit_s) for _, changes, targets in controller.requests]
+        assert asked == expected
 
 
 def test_show_a_task_of_an_array(controller: RecordedController, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,7 @@ from tests.view_builders import (
     array_rest_view,
     at,
     ended_view,
+    het_views,
     part,
     recorded_jobs,
     running_view,
@@ -343,3 +344,19 @@ def test_me(controller: RecordedController, capsys: pytest.CaptureFixture[str]) 
 def test_two_nodes_with_different_parts() -> None:
     view = running_view(allocation=(part("n9", range(4)), part("n10", range(4)), part("n12", range(4))))
     assert _cells("%N|%C|%D", views=[view]) == ["n[9-10,12]|12|3"]
+
+
+def test_components_of_a_heterogeneous_job(
+    controller: RecordedController, capsys: pytest.CaptureFixture[str]
+) -> None:
+    controller.jobs = [*recorded_jobs(), *het_views()]
+    for ids in ("20", "21", "20+1", "20,21"):
+        rows = _squeue(capsys, "-h", "-o", "%i|%A|%N", "-j", ids)[0].split()
+        assert rows == ["20+0|20|n1", "20+1|21|n[2-3]"]
+    named = _squeue(capsys, "-h", "-j", "21", "-O", "HetJobId:4,HetJobOffset:4,HetJobIdSet:6,JobArrayID:6")[0]
+    assert named.split() == ["20", "0", "20-21", "20+0", "20", "1", "20-21", "20+1"]
+    plain = _squeue(capsys, "-h", "-j", "1", "-O", "HetJobId:4,HetJobOffset:4,HetJobIdSet:6")[0]
+    assert plain.split() == ["N/A", "N/A", "N/A"]
+    assert _squeue(capsys, "-h", "-s", "-o", "%i")[0].split()[-1] == "20+0.batch"
+    assert _squeue(capsys, "-h", "-s", "20+0", "-o", "%i")[0].split() == ["20+0.batch"]
+    assert _squeue(capsys, "-h", "-s", "20+1", "-o", "%i")[0].split() == []

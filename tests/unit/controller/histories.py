@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -33,7 +34,7 @@ from minislurm.domain.views import ListChange, ReservationChanges
 from minislurm.journal.encoding import decode
 from minislurm.journal.records import changed_records
 from minislurm.journal.store import Batch, Store
-from tests.builders import a_configuration, a_request
+from tests.builders import a_configuration, a_request, a_spec
 from tests.sim.cluster import OPERATOR, SimCluster
 from tests.unit.cluster.acting import cancel, hold, operate, requeue, update
 
@@ -122,6 +123,11 @@ def _submit(cluster: SimCluster, chance: random.Random) -> None:
     kind = chance.choice(kinds)
     dependencies = () if kind is None else (Dependency(kind, chance.choice(list(cluster.state.jobs) or [1])),)
     takes_bids = cluster.configuration.scheduler.order == "auction"
+    if chance.random() < 0.2:
+        parts = [a_spec(request=a_request(chance.randint(1, 2))) for _ in range(chance.randint(2, 3))]
+        with suppress(Refusal):
+            cluster.submit_components(*parts)
+        return
     try:
         cluster.submit(
             name=chance.choice("ab"),

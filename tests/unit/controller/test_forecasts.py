@@ -113,7 +113,8 @@ def test_test_only_joins_the_queue_with_its_priority(tmp_path: Path) -> None:
 
         async def start(**changes: object) -> float:
             spec = a_spec(request=WHOLE, time_limit_s=600.0, **changes)  # type: ignore[arg-type]
-            result = await try_submission(engine.state, forecasts, spec, Caller(0, True), now)
+            message = SubmitJob(spec, Caller(0, True))
+            result = await try_submission(engine.state, forecasts, message, now)
             assert result.nodes == ("n1",)
             return result.start_time - now
 
@@ -124,7 +125,39 @@ def test_test_only_joins_the_queue_with_its_priority(tmp_path: Path) -> None:
         assert len(engine.state.jobs) == 3
         never = a_spec(request=a_request(2), time_limit_s=600.0)
         with pytest.raises(Refusal, match="not available"):
-            await try_submission(engine.state, forecasts, never, Caller(1000), now)
+            await try_submission(engine.state, forecasts, SubmitJob(never, Caller(1000)), now)
+
+    with_forecasts(tmp_path, story)
+
+
+def test_test_only_of_a_heterogeneous_job(tmp_path: Path) -> None:
+    """When all of it starts, with all its CPUs and nodes."""
+
+    async def story(engine: Engine, forecasts: Forecasts) -> None:
+        await submit(engine, time_limit_s=600.0)
+        now = engine.state.jobs[JobId(1)].eligible_time + 1
+        part = a_spec(request=a_request(1, cpus_per_task=2), time_limit_s=60.0)
+        message = SubmitJob(part, Caller(1000), components=(part, part))
+        result = await try_submission(engine.state, forecasts, message, now)
+        assert (result.start_time - now, result.cpus, result.nodes) == (600, 6, ("n1",))
+        assert len(engine.state.jobs) == 1
+
+    with_forecasts(tmp_path, story)
+
+
+def test_a_heterogeneous_job_is_explained_as_one(tmp_path: Path) -> None:
+    async def story(engine: Engine, forecasts: Forecasts) -> None:
+        await submit(engine, time_limit_s=600.0)
+        part = a_spec(request=a_request(1, cpus_per_task=3), time_limit_s=60.0)
+        await engine.act(SubmitJob(part, Caller(1000), "het", (part,)))
+        second = explained_job(engine.state, JobTarget(JobId(2), het_offset=1))
+        assert second.id == 3
+        told = await forecasts.explain(second)
+        assert (told.shown_id, told.reason) == ("2+1", "Resources")
+        assert told.start_estimate == pytest.approx(told.now + 600, abs=5)
+        assert "Component 0 of the heterogeneous job finds no room beside those before it." in told.sentences
+        with pytest.raises(Refusal, match="Invalid job id specified"):
+            explained_job(engine.state, JobTarget(JobId(2), het_offset=2))
 
     with_forecasts(tmp_path, story)
 

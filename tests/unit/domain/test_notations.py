@@ -88,6 +88,8 @@ def test_signals() -> None:
         ("12_[1-3,5]", JobTarget(JobId(12), (1, 2, 3, 5))),
         ("12.0", JobTarget(JobId(12), (), StepId(0))),
         ("12_3.4", JobTarget(JobId(12), (3,), StepId(4))),
+        ("12+1", JobTarget(JobId(12), het_offset=1)),
+        ("12+0.3", JobTarget(JobId(12), (), StepId(3), 0)),
     ],
 )
 def test_job_targets(text: str, target: JobTarget) -> None:
@@ -96,7 +98,8 @@ def test_job_targets(text: str, target: JobTarget) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "abc", "0", "12_", "12.", "12.batch", "12_[", "12_[]", "-1", "1_[1,2].0", "1+1"]
+    "text",
+    ["", "abc", "0", "12_", "12.", "12.batch", "12_[", "12_[]", "-1", "1_[1,2].0", "1+", "1+x", "1_2+1"],
 )
 def test_bad_job_targets(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):

@@ -32,6 +32,7 @@ COMPARED = (
     "dependents",
     "singletons",
     "tasks",
+    "het_jobs",
     "blob_uses",
 )
 

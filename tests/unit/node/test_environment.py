@@ -256,3 +256,55 @@ def test_nothing_of_an_enclosing_job_shines_through() -> None:
 def test_bytes_that_are_no_text_survive() -> None:
     given = [b"ODD=\xff\xfe", b"EMPTY=", b"TWO=a=b", b"nothing"]
     assert [entry.encode("utf-8", "surrogateescape") for entry in entries(parse(given))] == given[:3]
+
+
+def test_a_heterogeneous_job_names_all_its_components() -> None:
+    """The script of the first sees its own job as ever, and each component by its number."""
+    cpus = bitmap_of(range(2))
+    leader = Job(
+        JobId(7),
+        a_spec("master", account="a", tasks=1),
+        run=RunNumber(1),
+        name="master",
+        partition="batch",
+        allocation=(NodeAllocation(NodeName("n1"), cpus, tasks=1),),
+        het_job_id=JobId(7),
+    )
+    workers = Job(
+        JobId(8),
+        a_spec("workers", memory_per_cpu_mib=100),
+        run=RunNumber(1),
+        name="workers",
+        partition="gpu",
+        allocation=tuple(NodeAllocation(NodeName(n), cpus, tasks=2) for n in ("n2", "n3")),
+        het_job_id=JobId(7),
+        het_job_offset=1,
+    )
+    prepare = Prepare(RunKey(JobId(7), RunNumber(1)), leader, components=(leader, workers))
+    given = {"SLURM_JOB_ID_HET_GROUP_2": "1", "SLURM_HET_SIZE": "3", "SLURM_NTASKS_PACK_GROUP_2": "9"}
+    found = batch_environment(given, prepare, Place("n1", "c"))
+    groups = {name: value for name, value in found.items() if "_HET_" in name}
+    assert (found["SLURM_JOB_ID"], found["SLURM_JOB_NODELIST"], found["SLURM_NTASKS"]) == ("7", "n1", "1")
+    assert groups == {
+        "SLURM_HET_SIZE": "2",
+        "SLURM_JOB_ID_HET_GROUP_0": "7",
+        "SLURM_JOB_NAME_HET_GROUP_0": "master",
+        "SLURM_JOB_PARTITION_HET_GROUP_0": "batch",
+        "SLURM_JOB_NODELIST_HET_GROUP_0": "n1",
+        "SLURM_JOB_NUM_NODES_HET_GROUP_0": "1",
+        "SLURM_JOB_CPUS_PER_NODE_HET_GROUP_0": "2",
+        "SLURM_TASKS_PER_NODE_HET_GROUP_0": "1",
+        "SLURM_NTASKS_HET_GROUP_0": "1",
+        "SLURM_NPROCS_HET_GROUP_0": "1",
+        "SLURM_JOB_ACCOUNT_HET_GROUP_0": "a",
+        "SLURM_JOB_ID_HET_GROUP_1": "8",
+        "SLURM_JOB_NAME_HET_GROUP_1": "workers",
+        "SLURM_JOB_PARTITION_HET_GROUP_1": "gpu",
+        "SLURM_JOB_NODELIST_HET_GROUP_1": "n[2-3]",
+        "SLURM_JOB_NUM_NODES_HET_GROUP_1": "2",
+        "SLURM_JOB_CPUS_PER_NODE_HET_GROUP_1": "2(x2)",
+        "SLURM_TASKS_PER_NODE_HET_GROUP_1": "2(x2)",
+        "SLURM_MEM_PER_CPU_HET_GROUP_1": "100",
+    }
+    old = {name.replace("_PACK_", "_HET_"): value for name, value in found.items() if "_PACK_" in name}
+    assert old == groups

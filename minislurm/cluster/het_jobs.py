@@ -3,7 +3,8 @@
 Each component is a job with an id of its own, in a row; the first one leads. It has the script, the
 dependencies, the begin time and the deadline of the whole. The components are placed together
 (`runs.decide_placement`), none starts before all their nodes are ready, and none outlives the leader. While
-they run, one that is not the leader may be cancelled, or reach its time limit, by itself.
+they run (before that they end together), one that is not the leader may be cancelled, or reach its time limit,
+by itself.
 """
 
 from __future__ import annotations
@@ -150,8 +151,9 @@ def starts_of_others(state: ClusterState, job: Job, now: float) -> list[Event]:
 def end_along(state: ClusterState, event: RunEnding) -> Iterator[Event]:
     """The runs that end because this one does, in the same way."""
     job = state.jobs[event.job_id]
-    if not job.is_leader and event.cause not in _OF_ALL:
-        return
+    is_running = state.jobs[job.het_job_id].state is not JobState.CONFIGURING
+    if not job.is_leader and is_running and event.cause not in _OF_ALL:
+        return  # before that it would never start: all nodes must be ready, also those of this one
     for other in state.components(job):
         if other is not job and other.state in _LIVE:
             yield replace(

@@ -254,6 +254,16 @@ def test_a_running_component_may_be_cancelled_alone(running: SimCluster, target:
     assert states(running) == ["COMPLETED", "CANCELLED"]
 
 
+def test_one_that_leaves_before_all_are_ready_takes_all_along(cluster: SimCluster) -> None:
+    """The others wait for its nodes."""
+    cluster.submit_components(a_spec(), a_spec())
+    cluster.run(0.0)
+    assert states(cluster) == ["CONFIGURING", "CONFIGURING"]
+    assert refused(cluster, CancelJob(one(1), OPERATOR)) is None
+    cluster.run(1.0)
+    assert states(cluster) == ["CANCELLED", "CANCELLED"]
+
+
 def test_the_leader_takes_all_along(running: SimCluster) -> None:
     assert refused(running, CancelJob(one(0), USER)) is None
     running.run(1.0)

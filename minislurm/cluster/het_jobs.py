@@ -2,9 +2,9 @@
 
 Each component is a job with an id of its own, in a row; the first one leads. It has the script, the
 dependencies, the begin time and the deadline of the whole. The components are placed together
-(`runs.decide_placement`), none starts before all their nodes are ready, and none outlives the leader. Before
-that all end with one; while they run, one that is not the leader may be cancelled, or reach its time limit, by
-itself.
+(`runs.decide_placement`), none starts before all their nodes are ready, and none outlives the leader.
+Before that all end with one. While they run, one that is not the leader may be cancelled by itself, or reach
+its time limit.
 """
 
 from __future__ import annotations

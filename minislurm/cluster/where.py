@@ -32,6 +32,9 @@ def check_topology(topology: Topology, request: ResourceRequest, nodes: Sequence
     if segment and (request.nodes_max != request.nodes_min or request.nodes_min % segment):
         detail = f"--segment={segment} needs a fixed number of nodes that it divides"
         return Refusal(RefusalCode.INVALID_NODE_COUNT, details=(detail,))
+    if segment and request.required_nodes:
+        detail = f"--segment={segment} chooses the nodes itself: --nodelist cannot be given besides"
+        return Refusal(RefusalCode.NOT_SUPPORTED, details=(detail,))
     if any(not node.cpus for node in nodes):
         return None  # where a node stands may not be known before it registers
     if segment and _largest(topology, "", nodes) < segment:

@@ -36,6 +36,10 @@ def racks(nodes: int = 6, count: int = 3, **changes: Any) -> SimCluster:
             "--segment=2 needs a fixed number of nodes that it divides",
         ),
         (
+            {"nodes_min": 2, "nodes_max": 2, "tasks": 2, "segment": 2, "required_nodes": ("n1",)},
+            "--segment=2 chooses the nodes itself: --nodelist cannot be given besides",
+        ),
+        (
             {"nodes_min": 3, "nodes_max": 3, "tasks": 3, "segment": 3},
             "--segment=3 is more nodes than any leaf domain of the topology has",
         ),

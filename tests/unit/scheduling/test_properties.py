@@ -75,6 +75,7 @@ def a_random_request(draw: st.DrawFn, nodes: list[NodeAvailability], total: bool
     gpus = draw(st.sampled_from((1, 1, 2, 3)))
     memory = draw(st.sampled_from((50, 50, 100, 300)))
     most = draw(st.sampled_from((least, least, least + 1, 0)))
+    required = tuple(draw(mostly([], names[:1], names[1:2])))
     return ResourceRequest(
         nodes_min=least,
         nodes_max=most,
@@ -93,13 +94,13 @@ def a_random_request(draw: st.DrawFn, nodes: list[NodeAvailability], total: bool
         gpu_share_of_node=gpu_form == "share" and draw(st.booleans()),
         gpu_memory_min_mib=draw(mostly(0, 40, 80)) if gpu_form else 0,
         exclusive=gpu_form != "share" and draw(mostly(False, True)),
-        required_nodes=tuple(draw(mostly([], names[:1], names[1:2]))),
+        required_nodes=required,
         excluded_nodes=tuple(draw(mostly([], names[-1:]))),
         features=draw(mostly("", "y", "x|y", "z", "[x|y]", "y*1", "[x*1&y*1]")),
         topology_level=draw(mostly("", "rack", "spine")),
         topology_required=draw(st.booleans()),
         switches=draw(mostly(0, 1, 2)),
-        segment=draw(mostly(0, 1, least)) if most == least else 0,
+        segment=draw(mostly(0, 1, least)) if most == least and not required else 0,
     )
 
 

@@ -10,6 +10,7 @@ sum, weighted by how often each request comes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +67,8 @@ class Fragmentation:
         hosted &= self._access[types]
         lost = np.where(hosted, sums[:, self._lost], total[:, None])
         amounts: Floats = lost @ self._weights + total * self._weight_of_none
-        if self._stranded:
+        # Where nobody who uses GPUs is known to use CPUs, none are stranded for want of them.
+        if self._stranded and isfinite(self._served):
             amounts += self._stranded * np.maximum(0.0, total - cpus * self._served)
         return amounts
 

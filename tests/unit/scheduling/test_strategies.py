@@ -161,6 +161,13 @@ def test_gpus_without_the_cpus_they_need_are_stranded() -> None:
     assert found.tolist() == [0.0, 2.0 * 1000, 2.0 * 1250], "a CPU serves 250 thousandths"
 
 
+def test_nothing_is_stranded_where_no_ratio_is_known() -> None:
+    """Nobody runs or waits who uses GPUs: how many CPUs a GPU needs cannot be said."""
+    measure = Fragmentation((ONLY_CPU,), ("",), stranded=2.0)
+    found = measure.amounts(np.array([0, 4]), np.array([[1000], [1000]]), np.array([0, 0]))
+    assert found.tolist() == [0.2 * 1000, 0.2 * 1000]
+
+
 def test_the_published_score() -> None:
     before, after = np.array([0.0, 1000.0, 0.0]), np.array([0.0, 0.0, 1000.0])
     assert gradient_score(before, after).tolist() == [50, 73, 26]

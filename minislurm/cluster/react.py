@@ -68,7 +68,7 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
         case RunStarted():
             job = state.jobs[event.job_id]
             # Somebody may wait for the time when it gives way.
-            wanted: list[Effect] = [Schedule()] if gives_way(kept_run(state, job.id)) else []
+            wanted: list[Effect] = [_SCHEDULE] if gives_way(kept_run(state, job.id)) else []
             return [*wanted, JobChanged(job.id), *run_timers(job), *dependent_timers(state, job)]
         case RunEnding():
             return _ending(state, state.jobs[event.job_id], event)

@@ -6,7 +6,6 @@ from math import inf
 
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.job import Job
-from minislurm.domain.states import JobState
 
 
 def mode_in(state: ClusterState, partition: str) -> str:
@@ -25,7 +24,7 @@ def grace_in_s(state: ClusterState, partition: str) -> float:
 def exempt_until(state: ClusterState, job: Job) -> float:
     """Its run is left alone until then; infinity: for ever."""
     settings = state.configuration.preemption
-    if job.state is JobState.COMPLETING or job.is_component:
+    if job.is_component:
         return inf  # the parts of a heterogeneous job would have to go together
     if settings.limit_per_job and job.requeues.get("preempt", 0) >= settings.limit_per_job:
         return inf
@@ -52,7 +51,7 @@ def slice_end(state: ClusterState, job: Job) -> float:
     partition = state.partitions.get(job.partition)
     scheduler = state.configuration.scheduler
     sliced = partition is not None and (partition.order or scheduler.order) == "round-robin"
-    if not sliced or job.state is JobState.COMPLETING or job.is_component:
+    if not sliced or job.is_component:
         return inf
     if not (job.requeue and job.spec.is_batch):
         return inf

@@ -21,7 +21,8 @@ def may_preempt(rival: Rival, run: RunningJob, now: float) -> bool:
     """Does the run give way to the job now? To one of a higher tier, and to one beside it in a partition with
     time slices when it has lasted, and the other has waited, for a slice. So no two jobs can drive each
     other out, but that each has its slice."""
-    return is_outranked(rival.partition, run, now) or is_sliced(rival, run, now)
+    is_ending = not run.end_time
+    return not is_ending and (is_outranked(rival.partition, run, now) or is_sliced(rival, run, now))
 
 
 def next_time(rival: Rival, run: RunningJob, now: float) -> float:
@@ -42,5 +43,5 @@ def is_sliced(rival: Rival, run: RunningJob, now: float) -> bool:
 
 
 def gives_way(run: RunningJob) -> bool:
-    """To anybody, at any time?"""
+    """To anybody, at any time? What is ending has, and what it frees is kept for whom it was."""
     return run.preempt_mode != "off" or run.slice_end < inf

@@ -409,3 +409,25 @@ def test_other_partitions_have_no_part_in_it() -> None:
     submit(cluster, "plain")
     cluster.run(100)
     assert running(cluster) == {low}
+
+
+def test_what_a_slice_frees_is_kept_for_all_who_wait_for_it() -> None:
+    """Two wait for nodes of a gang that has left only the first so far: a small job does not slip onto it."""
+    cluster = a_sliced_cluster(3)
+    gang = submit(cluster, nodes=3)
+    third = submit(cluster, required_nodes=("n3",))
+    others = submit(cluster, nodes=2, excluded_nodes=("n3",))
+    cluster.run(50)
+    small = cluster.submit(request=a_request(1, cpus_per_task=1))
+    silent = [cluster.nodes[part.node] for part in cluster.job(gang).allocation[1:]]
+    for node in silent:
+        node.alive = False
+    cluster.run(51)
+    assert cluster.job(gang).open_nodes == ("n2", "n3")
+    assert running(cluster) == set()
+    for node in silent:
+        node.runs.clear()
+        cluster.register(node.name)
+    cluster.run(1)
+    assert running(cluster) == {third, others}
+    assert cluster.job(small).state is JobState.PENDING

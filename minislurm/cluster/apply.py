@@ -36,12 +36,14 @@ from minislurm.cluster.events import (
     StepNodeEnded,
     TaskDetached,
 )
+from minislurm.cluster.losses import count_true_cost, remember_preemption
 from minislurm.cluster.state import ArraySummary, ClusterState, RequestRecord
 from minislurm.domain import configuration_file
 from minislurm.domain.exhaustive import assert_never
 from minislurm.domain.ids import Bitmap, JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.node import Node
+from minislurm.domain.preemption import PreemptionRecord
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import JobState, NodeState, Reason
 from minislurm.domain.tres import tres_of_allocation
@@ -56,11 +58,14 @@ def apply(state: ClusterState, event: Event) -> None:
         case RunStarted():
             job = _touch(state, event.job_id)  # it holds nodes as before: no index differs
             job.state = JobState.RUNNING
+            job.claims, job.claim_time = 0, 0.0
             job.start_time = event.time
             for part in job.allocation:
                 state.nodes[part.node].launch_failures = 0
         case RunEnding():
             _begin_ending(state, event)
+            if event.decision is not None:
+                _claim(state, event.decision)
         case RunEnded():
             _end_run(state, event)
         case ClusterConfigured():
@@ -116,6 +121,7 @@ def apply(state: ClusterState, event: Event) -> None:
             state.kept.partitions.pop(event.name, None)
         case AccountsChanged():
             state.change_accounts(event.changes, event.time)
+            state.kept.running.clear()  # its QOS may say what becomes of a run
             _remember(state, RequestRecord(event.request_id, event.time))
         case JobsPurged():
             for job_id in event.job_ids:
@@ -185,6 +191,8 @@ def _submit(state: ClusterState, event: JobSubmitted) -> None:
 
 def _update(state: ClusterState, job: Job) -> None:
     before = _changing(state, job.id)
+    if job.held or (job.partition, job.request) != (before.partition, before.request):
+        job.claims, job.claim_time = 0, 0.0  # what is kept for it was for another one
     if job.spec == before.spec:
         # Shared by all tasks of the array; the journal's copy would be one more.
         job.spec = before.spec
@@ -226,6 +234,7 @@ def _back_to_pending(job: Job, now: float, cause: str, hold: bool) -> None:
     job.next_step_id = StepId(0)
     job.steps = {}
     if cause != "launch_failure":
+        job.claims, job.claim_time = 0, 0.0
         job.submit_time = now
         job.restart_reason = cause
         job.avoided_nodes = ()
@@ -242,6 +251,8 @@ def _detach(state: ClusterState, event: TaskDetached) -> None:
         task = rest
     else:
         task = replace(rest, id=event.job_id, pending_tasks=[], requeues={}, steps={})
+        task.claims = min(1, rest.claims)
+        rest.claims -= task.claims
         state.jobs[task.id] = task
         state.count_blobs(task, 1)
         state.next_job_id = JobId(max(state.next_job_id, task.id + 1))
@@ -337,6 +348,7 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
     job.requeue_held = event.hold
     if event.preemptor:
         job.preempt_time, job.preemptor = event.time, event.preemptor
+        remember_preemption(job, event.decision)
     job.avoided_nodes = (*job.avoided_nodes, *event.avoid_nodes)
     job.open_nodes = tuple(p.node for p in job.allocation if p.node not in event.released_nodes)
     for name in event.avoid_nodes:
@@ -344,6 +356,18 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
         state.touch_node(name)
     for name in event.released_nodes:
         _release(state, job, name, event.time)
+
+
+def _claim(state: ClusterState, decision: PreemptionRecord) -> None:
+    """What becomes free is the preemptor's: it comes before all others until it starts. Counted once for all
+    that give way to one of its starts."""
+    preemptor = state.jobs.get(decision.preemptor)
+    if preemptor is None or preemptor.state is not JobState.PENDING or not decision.is_first:
+        return
+    _changing(state, preemptor.id)
+    preemptor.claims += 1
+    preemptor.claim_time = preemptor.claim_time or decision.time
+    state.index_job(preemptor)
 
 
 def _release(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
@@ -369,6 +393,7 @@ def _end_run(state: ClusterState, event: RunEnded) -> None:
     assert not job.open_nodes
     assert job.end_state is not None
     state.accounts.ended(job, event.time)
+    count_true_cost(state, job, event.time)
     _remember_run(state, job, event.end_time or event.time)
     for step in job.steps.values():
         if step.state is JobState.RUNNING:

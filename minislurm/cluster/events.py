@@ -11,6 +11,7 @@ from minislurm.domain.accounts import AccountChanges
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import Dependency, EndCause, Job, Step
 from minislurm.domain.node import NodeFacts
+from minislurm.domain.preemption import PreemptionRecord
 from minislurm.domain.reservation import Reservation
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import JobState, NodeState, PartitionState, Reason
@@ -118,6 +119,8 @@ class RunEnding(Struct, frozen=True):
     end_time: float = 0.0
     #: The job that it gives way to; 0: none.
     preemptor: JobId = JobId(0)
+    #: Why, and what was weighed.
+    decision: PreemptionRecord | None = None
 
 
 class NodeReleased(Struct, frozen=True):

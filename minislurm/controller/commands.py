@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from minislurm.cluster.effects import EndRun, ForgetRun, NodeCommand, PrepareRun, SignalRun, StartRun
-from minislurm.cluster.victims import grace_in_s
+from minislurm.cluster.victims import grace_of_s
 from minislurm.controller.blobs import split_environment
 from minislurm.controller.engine import Engine
 from minislurm.domain.arrays import shape_of
@@ -56,7 +56,7 @@ def command_message(engine: Engine, command: NodeCommand) -> node_pb2.Command | 
 def _kill_wait_s(engine: Engine, command: EndRun) -> float:
     job = engine.state.jobs.get(command.job_id)
     if command.cause is EndCause.PREEMPT and job is not None:
-        return grace_in_s(engine.state, job.partition)
+        return grace_of_s(engine.state, job)
     return engine.configuration.timers.kill_wait_s
 
 

@@ -107,6 +107,13 @@ class Qos(Struct, frozen=True):
     max_wall_s: float | None = None
     min_priority: int | None = None
     max_priority: int | None = None
+    #: The QOS whose jobs its own may preempt (Preempt).
+    preempt: tuple[str, ...] = ()
+    #: What becomes of its jobs when they give way: "off", "requeue", "cancel"; "": as the partition has it.
+    preempt_mode: str = ""
+    #: As victims; None: as the partition has it (PreemptExemptTime, GraceTime).
+    preempt_exempt_s: float | None = None
+    grace_s: float | None = None
 
     @property
     def denies(self) -> bool:

@@ -41,6 +41,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
         "affinity",
     ),
     "enforce": ("limits", "associations", "off"),
+    "reclaim": ("off", "guarantee", "fair_share"),
     "tracking": ("auto", "cgroup", "process"),
     "gpu_probe": ("auto", "nvml", "none"),
 }

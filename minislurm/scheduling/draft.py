@@ -41,7 +41,10 @@ class Draft:
         if turn.jobs.bid:
             self.bids.append((len(self._placements), turn.jobs))
         asked = asked_of(turn.jobs)
-        placement = Placement(turn.job.job_id, turn.task_id, allocation, asked=asked, parts=parts)
+        priority = turn.priority.at(turn.job.eligible_time)
+        placement = Placement(
+            turn.job.job_id, turn.task_id, allocation, asked=asked, parts=parts, priority=priority
+        )
         self._placements.append(placement)
         turn.start()
 

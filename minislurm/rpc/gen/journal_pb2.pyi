@@ -180,7 +180,7 @@ class RunStarted(_message.Message):
     def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...
 
 class RunEnding(_message.Message):
-    __slots__ = ("time", "job_id", "run", "cause", "state", "reason", "exit_code", "exit_signal", "cancelled_by", "hold", "requeue_cause", "avoid_nodes", "released_nodes", "end_time", "preemptor")
+    __slots__ = ("time", "job_id", "run", "cause", "state", "reason", "exit_code", "exit_signal", "cancelled_by", "hold", "requeue_cause", "avoid_nodes", "released_nodes", "end_time", "preemptor", "decision")
     TIME_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -196,6 +196,7 @@ class RunEnding(_message.Message):
     RELEASED_NODES_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     PREEMPTOR_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FIELD_NUMBER: _ClassVar[int]
     time: float
     job_id: int
     run: int
@@ -211,7 +212,8 @@ class RunEnding(_message.Message):
     released_nodes: _containers.RepeatedScalarFieldContainer[str]
     end_time: float
     preemptor: int
-    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., cause: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., cancelled_by: _Optional[int] = ..., hold: bool = ..., requeue_cause: _Optional[str] = ..., avoid_nodes: _Optional[_Iterable[str]] = ..., released_nodes: _Optional[_Iterable[str]] = ..., end_time: _Optional[float] = ..., preemptor: _Optional[int] = ...) -> None: ...
+    decision: _common_pb2.PreemptionRecord
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., cause: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., cancelled_by: _Optional[int] = ..., hold: bool = ..., requeue_cause: _Optional[str] = ..., avoid_nodes: _Optional[_Iterable[str]] = ..., released_nodes: _Optional[_Iterable[str]] = ..., end_time: _Optional[float] = ..., preemptor: _Optional[int] = ..., decision: _Optional[_Union[_common_pb2.PreemptionRecord, _Mapping]] = ...) -> None: ...
 
 class NodeReleased(_message.Message):
     __slots__ = ("time", "job_id", "run", "node")

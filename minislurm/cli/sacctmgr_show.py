@@ -77,6 +77,16 @@ def duration(seconds: float | None) -> str:
     return "" if seconds is None else format_duration(seconds)
 
 
+def _clock(seconds: float | None) -> str:
+    """``00:01:30``, ``2-00:00:00``: with all of its parts."""
+    if seconds is None:
+        return ""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return (f"{days}-" if days else "") + f"{hours:02}:{minutes:02}:{rest:02}"
+
+
 def credits_text(amount: float | None) -> str:
     return "" if amount is None else f"{amount:.10g}"
 
@@ -151,10 +161,10 @@ _USER_DEFAULT = list(USER_FIELDS)
 QOS_FIELDS: dict[str, Field[Qos]] = {
     "name": Field("Name", 10, lambda qos: qos.name),
     "priority": Field("Priority", 10, lambda qos: str(qos.priority)),
-    "gracetime": Field("GraceTime", 10, lambda qos: "00:00:00"),
-    "preempt": Field("Preempt", 10, _nothing),
-    "preemptexempttime": Field("PreemptExemptTime", 19, _nothing),
-    "preemptmode": Field("PreemptMode", 11, lambda qos: "cluster"),
+    "gracetime": Field("GraceTime", 10, lambda qos: _clock(qos.grace_s or 0.0)),
+    "preempt": Field("Preempt", 10, lambda qos: ",".join(sorted(qos.preempt))),
+    "preemptexempttime": Field("PreemptExemptTime", 19, lambda qos: _clock(qos.preempt_exempt_s)),
+    "preemptmode": Field("PreemptMode", 11, lambda qos: qos.preempt_mode or "cluster"),
     "flags": Field("Flags", 40, lambda qos: ",".join(qos.flags)),
     "usagethres": Field("UsageThres", 10, _nothing),
     "usagefactor": Field("UsageFactor", 11, lambda qos: "1.000000"),

@@ -18,7 +18,7 @@ from minislurm.domain.accounts import (
     AssociationLimits,
     Qos,
 )
-from minislurm.domain.times import format_duration
+from minislurm.domain.times import format_duration, format_duration_long
 from minislurm.domain.tres import format_tres
 from minislurm.domain.views import AccountsView
 
@@ -77,14 +77,8 @@ def duration(seconds: float | None) -> str:
     return "" if seconds is None else format_duration(seconds)
 
 
-def _clock(seconds: float | None) -> str:
-    """``00:01:30``, ``2-00:00:00``: with all of its parts."""
-    if seconds is None:
-        return ""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    return (f"{days}-" if days else "") + f"{hours:02}:{minutes:02}:{rest:02}"
+def long_duration(seconds: float | None) -> str:
+    return "" if seconds is None else format_duration_long(seconds)
 
 
 def credits_text(amount: float | None) -> str:
@@ -161,9 +155,9 @@ _USER_DEFAULT = list(USER_FIELDS)
 QOS_FIELDS: dict[str, Field[Qos]] = {
     "name": Field("Name", 10, lambda qos: qos.name),
     "priority": Field("Priority", 10, lambda qos: str(qos.priority)),
-    "gracetime": Field("GraceTime", 10, lambda qos: _clock(qos.grace_s or 0.0)),
+    "gracetime": Field("GraceTime", 10, lambda qos: long_duration(qos.grace_s or 0.0)),
     "preempt": Field("Preempt", 10, lambda qos: ",".join(sorted(qos.preempt))),
-    "preemptexempttime": Field("PreemptExemptTime", 19, lambda qos: _clock(qos.preempt_exempt_s)),
+    "preemptexempttime": Field("PreemptExemptTime", 19, lambda qos: long_duration(qos.preempt_exempt_s)),
     "preemptmode": Field("PreemptMode", 11, lambda qos: qos.preempt_mode or "cluster"),
     "flags": Field("Flags", 40, lambda qos: ",".join(qos.flags)),
     "usagethres": Field("UsageThres", 10, _nothing),

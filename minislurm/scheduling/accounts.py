@@ -25,6 +25,7 @@ from minislurm.scheduling.limits import (
 )
 from minislurm.scheduling.model import RequestClass, Snapshot, Wait
 from minislurm.scheduling.reclaim import Laws, Party, party_of
+from minislurm.scheduling.rivals import levels_of
 
 if TYPE_CHECKING:
     from minislurm.scheduling.nodes import Share
@@ -78,8 +79,12 @@ class AccountsPass:
         #: for whom that is kept.
         self.laws: Laws | None = None
         self._least: dict[int, Party] = {}
-        if self._limits is not None and whole is not None and _may_give_way(whole):
-            self.laws = _laws_of(whole, self._limits)
+        #: By QOS that may preempt others.
+        self._levels: dict[str, int] = {}
+        if whole is not None:
+            self._levels = levels_of(whole.qos_preempts)
+            if self._limits is not None and _may_give_way(whole):
+                self.laws = _laws_of(whole, self._limits)
 
     def __bool__(self) -> bool:
         """Are there any?"""
@@ -205,11 +210,15 @@ class AccountsPass:
         return self._snapshot is not None and (partition.order or self._settings.order) == "fair"
 
     def fair_key(self, jobs: RequestClass) -> FairKey:
-        """Where the class stands under the order `fair`, () for any other; never less than before. Where
-        accounts take back what is theirs, those that are within it come before all others."""
+        """Where the class stands under the order `fair`, () for any other; never less than before.
+
+        A QOS that may preempt another comes before it: who may take the other's place while it runs need not
+        wait behind it. Then, where accounts take back what is theirs, those that are within it.
+        """
+        key = self._fair_share_key(jobs)
         if self.laws is not None and self.laws.reclaims:
-            return (((0.0 if self.is_entitled(jobs) else 1.0), ""), *self._fair_share_key(jobs))
-        return self._fair_share_key(jobs)
+            key = (((0.0 if self.is_entitled(jobs) else 1.0), ""), *key)
+        return ((-float(self._levels.get(jobs.qos, 0)), ""), *key) if self._levels else key
 
     def _fair_share_key(self, jobs: RequestClass) -> FairKey:
         taken = self._snapshot
@@ -228,7 +237,7 @@ class AccountsPass:
 
 
 def _may_give_way(whole: Snapshot) -> bool:
-    return any(run.preempt_mode != "off" for run in whole.running)
+    return whole.preemption.reclaim != "off" or any(run.preempt_mode != "off" for run in whole.running)
 
 
 def _laws_of(whole: Snapshot, limits: Limits) -> Laws:

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from minislurm.domain.accounts import ROOT
-from minislurm.domain.tres import Tres
+from minislurm.domain.tres import NODE, Tres
 from minislurm.scheduling.limits import Charged, Holder, Limits
 from minislurm.scheduling.model import RunningJob
 
@@ -53,7 +53,8 @@ class Laws:
         self.limits = limits
         self._tree = tree = limits.tree
         self._ledger = limits.ledger
-        self._capacity = {name: amount for name, amount in limits.capacity.items() if amount}
+        #: Nodes are left out: one that several jobs share counts for each of them.
+        self._capacity = {k: amount for k, amount in limits.capacity.items() if amount and k != NODE}
         self._waiting = set(waiting)
         self._guarantees_any = any(account.guarantee for account in tree.accounts.values())
         self._paths: dict[Charged, tuple[Holder, ...]] = {}

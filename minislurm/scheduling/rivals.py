@@ -99,6 +99,20 @@ def gives_way(run: RunningJob) -> bool:
     return run.preempt_mode != "off" or run.slice_end < inf
 
 
+def levels_of(preempts: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    """By QOS that may preempt: above how many others, one above the other, it is. One that may preempt
+    another is on a higher level."""
+    levels: dict[str, int] = {}
+
+    def level(name: str) -> int:
+        if name not in levels:
+            levels[name] = 0
+            levels[name] = max((1 + level(below) for below in preempts.get(name, ())), default=0)
+        return levels[name]
+
+    return {name: level(name) for name in preempts}
+
+
 def preempted_by(preempts: Mapping[str, tuple[str, ...]], qos: str) -> frozenset[str]:
     """The QOS above this one: those that may preempt it, and those that may preempt these."""
     above: set[str] = set()

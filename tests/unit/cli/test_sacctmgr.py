@@ -363,14 +363,24 @@ def test_whom_a_qos_preempts(controller: Controller, filled: Run) -> None:
     filled("-i add qos low")
     filled("-i modify qos high set Preempt=low PreemptMode=cancel PreemptExemptTime=1:30:00 GraceTime=90")
     qos = controller.tree.qos["high"]
-    assert (qos.preempt, qos.preempt_mode, qos.preempt_exempt_s, qos.grace_s) == (("low",), "cancel", 5400, 90)
+    assert (qos.preempt, qos.preempt_mode, qos.preempt_exempt_s, qos.grace_s) == (
+        ("low",),
+        "cancel",
+        5400,
+        90,
+    )
     shown = filled("-nP show qos format=name,gracetime,preempt,preemptexempttime,preemptmode")
     assert "high|00:01:30|low|01:30:00|cancel\n" in shown[1]
     assert "low|00:00:00|||cluster\n" in shown[1]
     assert account_file.read(account_file.write(controller.tree), "f") == controller.tree
     filled("-i modify qos high set Preempt+=normal PreemptMode=OFF PreemptExemptTime=-1 GraceTime=-1")
     qos = controller.tree.qos["high"]
-    assert (qos.preempt, qos.preempt_mode, qos.preempt_exempt_s, qos.grace_s) == (("low", "normal"), "", None, None)
+    assert (qos.preempt, qos.preempt_mode, qos.preempt_exempt_s, qos.grace_s) == (
+        ("low", "normal"),
+        "",
+        None,
+        None,
+    )
     filled("-i delete qos low")
     assert controller.tree.qos["high"].preempt == ("normal",)
 

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from minislurm.cli.option_values import NodeCount, SwitchCount, TopologyLevel
 from minislurm.domain.job import SignalBeforeEnd
+from minislurm.domain.preemption import PreemptionWish
 
 
 class JobOptions(Struct):
@@ -58,6 +59,7 @@ class JobOptions(Struct):
     priority: int | None = None
     #: Credits for a GPU-hour, or a CPU-hour of a job without GPUs.
     bid: float = 0.0
+    preemption: PreemptionWish | None = None
     requeue: bool | None = None
     signal: SignalBeforeEnd | None = None
     clusters: str = ""

@@ -103,6 +103,7 @@ def make_submission(
         deadline=options.deadline or 0.0,
         max_wait_s=options.max_wait,
         bid=options.bid,
+        preemption=options.preemption,
     )
     return Submission(spec, program.script, program.environment, test_only=options.test_only)
 

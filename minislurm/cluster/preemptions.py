@@ -69,14 +69,13 @@ def _rival(state: ClusterState, job: Job, preemption: Preemption) -> Rival:
     partition, wish = state.partitions[job.partition], job.spec.preemption or NO_WISH
     preempts = qos_preempts(state)
     asked = preemption.tres or least_tres(job.request, partition)
-    least = wish.min_difference
     return Rival(
         partition,
         job.eligible_time,
         Party(state.accounts.charged_of(job), asked),
         preemption.priority,
         wish.policy or "borrowers",
-        state.configuration.preemption.min_priority_difference if least is None else least,
+        wish.difference(state.configuration.preemption.min_priority_difference),
         frozenset(preempts.get(job.spec.qos, ())),
         preempted_by(preempts, job.spec.qos),
     )

@@ -14,17 +14,32 @@ REMEMBERED = 10
 
 
 class PreemptionWish(Struct, frozen=True):
-    """``--preemption=POLICY,difference=N,victims=N``. "" and None: as the cluster has it."""
+    """``--preemption=POLICY,difference=N,victims=N``. "" and None: as the cluster has it, beyond which no job
+    can go."""
 
     policy: str = ""
     #: Its priority is by so much above that of whoever gives way to it.
     min_difference: int | None = None
-    #: So many runs give way to it at most; 0: no limit.
+    #: So many runs give way to it at most; 0: as the cluster has it.
     max_victims: int | None = None
+
+    def difference(self, of_cluster: int) -> int:
+        return max(self.min_difference or 0, of_cluster)
+
+    def most(self, of_cluster: int) -> int:
+        """0: any number."""
+        return min(filter(None, (self.max_victims, of_cluster)), default=0)
 
 
 #: As the cluster has it.
 NO_WISH = PreemptionWish()
+
+
+def is_wish(wish: PreemptionWish | None) -> bool:
+    if wish is None:
+        return True
+    numbers = (wish.min_difference or 0, wish.max_victims or 0)
+    return wish.policy in ("", *POLICIES) and all(0 <= number < 2**32 for number in numbers)
 
 
 class Alternative(Struct, frozen=True):

@@ -425,7 +425,7 @@ class _Cycle:
             with victims.gone(gone):
                 return shares if self._accounts.blocked_then(jobs, shares, rows) is None else None
 
-        most = _wished((jobs.preemption or NO_WISH).max_victims, self._snapshot.preemption.max_victims)
+        most = (jobs.preemption or NO_WISH).most(self._snapshot.preemption.max_victims)
         is_single = jobs.request.nodes_max == 1
         way = yield from victims.find(self._rival(turn), free, fits, single_node=is_single, most=most)
         if way is None:
@@ -450,7 +450,7 @@ class _Cycle:
             self._accounts.party(jobs),
             turn.priority.at(turn.job.eligible_time),
             wish.policy or "borrowers",
-            _wished(wish.min_difference, cluster.min_priority_difference),
+            wish.difference(cluster.min_priority_difference),
             frozenset(snapshot.qos_preempts.get(jobs.qos, ())),
             preempted_by(snapshot.qos_preempts, jobs.qos) if snapshot.qos_preempts else frozenset(),
         )
@@ -605,7 +605,3 @@ class _Cycle:
             allowed = allowed & open_nodes
         strategy = self._strategies.of(jobs)
         return Room(self._table.inventory, jobs.request, candidate.bounds, allowed, counts, strategy=strategy)
-
-
-def _wished(of_job: int | None, of_cluster: int) -> int:
-    return of_cluster if of_job is None else of_job

@@ -333,7 +333,8 @@ NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)
 @settings(max_examples=120, deadline=None, phases=NO_SHRINKING, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(ASKED, min_size=4, max_size=16), GUARANTEES, st.booleans(),
-    st.sampled_from(["guarantee", "fair_share"]), st.sampled_from([{}, {"b": "lend"}, {"c": "borrow"}]), st.sampled_from([20.0, FOR_EVER]),
+    st.sampled_from(["guarantee", "fair_share"]),
+    st.sampled_from([{}, {"b": "lend"}, {"c": "borrow"}]), st.sampled_from([20.0, FOR_EVER]),
 )  # fmt: skip
 def test_the_laws_hold(
     asked: list[tuple[str, int, int]], guarantees: tuple[int, ...], nested: bool, reclaim: str,

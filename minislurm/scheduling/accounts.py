@@ -144,7 +144,8 @@ class AccountsPass:
     def started(self, jobs: RequestClass, shares: Sequence[Share], rows: Mapping[str, int]) -> None:
         if self._limits is not None:
             self._limits.started(jobs, shares, rows)
-        self.kept_for(jobs, shares, rows)
+        if self.laws is not None:
+            self.laws.charge(Party(charged_of(jobs), tres_of_shares(shares, rows)))
         if self._fair is not None:
             self._fair.started(jobs.account, jobs.user_name, tres_of_shares(shares, rows))
 
@@ -153,7 +154,7 @@ class AccountsPass:
     def kept_for(self, jobs: RequestClass, shares: Sequence[Share], rows: Mapping[str, int]) -> None:
         """It will start there when others have gone."""
         if self.laws is not None:
-            self.laws.limits.started(jobs, shares, rows)
+            self.laws.keep(Party(charged_of(jobs), tres_of_shares(shares, rows)))
 
     def blocked_then(
         self, jobs: RequestClass, shares: Sequence[Share], rows: Mapping[str, int]

@@ -76,7 +76,7 @@ def steps(
     lineup = Lineup(snapshot, workspace, ranking)
     if not explain and (as_before := lineup.plan_as_before(queue)) is not None:
         return as_before
-    cycle = _Cycle(snapshot, workspace, accounts, queue, lineup.heads, explain=explain)
+    cycle = _Cycle(snapshot, workspace, accounts, queue, lineup.heads, draft, explain=explain)
 
     turns: list[Turn] = []
     for number, jobs in enumerate(lineup.others, start=1):
@@ -194,6 +194,7 @@ class _Cycle:
         accounts: AccountsPass,
         queue: Queue,
         heads: set[str],
+        draft: Draft,
         *,
         explain: bool,
     ) -> None:
@@ -212,6 +213,7 @@ class _Cycle:
         kind = ConservativeBackfill if settings.backfill == "conservative" else Backfill
         self._openings = Openings(workspace.table.inventory, snapshot)
         self._snapshot = snapshot
+        self._draft = draft
         self.victims = Victims(snapshot, workspace.table.inventory, accounts.laws)
         self.preemptions: list[Preemption] = []
         self._backfill = kind(snapshot, workspace.filters, self._capacity, workspace.timeline)
@@ -465,6 +467,7 @@ class _Cycle:
             way.alternatives,
             turn.priority.at(turn.job.eligible_time),
             tres_of_shares(way.shares, self._table.inventory.rows),
+            self._draft.placed,
         )
 
     def _plan_head(self, turn: Turn, wait: Wait) -> Generator[None, None, Wait]:

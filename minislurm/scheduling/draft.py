@@ -48,6 +48,11 @@ class Draft:
         self._placements.append(placement)
         turn.start()
 
+    @property
+    def placed(self) -> int:
+        """Placements so far."""
+        return len(self._placements)
+
     def limit(self, turn: Turn) -> None:
         """The rest of the next job waits for the limit of its array."""
         self._limited.append((turn.job, turn.priority))

@@ -6,7 +6,7 @@ as one more message, to be checked again against the state of that moment.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -235,6 +235,8 @@ class Preemption(Struct, frozen=True):
     priority: int = 0
     #: What it was going to take, as accounts count it.
     tres: dict[str, int] = field(default_factory=dict)
+    #: It was decided after so many placements of the plan, and is to happen after these.
+    after: int = 0
 
 
 class Wait(Struct, frozen=True):
@@ -331,6 +333,15 @@ class Plan(Struct, frozen=True):
     preemptions: tuple[Preemption, ...] = ()
     #: From then on a run may give way that may not yet, and somebody waits for it; infinity: never.
     wake_time: float = inf
+
+    def in_order(self) -> Iterator[Placement | Preemption]:
+        """As they were decided, so that what is asked again then is asked of the same."""
+        left = list(reversed(self.preemptions))
+        for number, placement in enumerate(self.placements):
+            while left and left[-1].after <= number:
+                yield left.pop()
+            yield placement
+        yield from reversed(left)
 
     @property
     def waits(self) -> dict[JobId, Wait]:

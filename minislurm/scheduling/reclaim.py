@@ -53,6 +53,8 @@ class Laws:
         self.limits = limits
         self._tree = tree = limits.tree
         self._ledger = limits.ledger
+        #: The same without what is only kept for somebody: what a run could be taken from.
+        self._live = limits.ledger.copy()
         #: Nodes are left out: one that several jobs share counts for each of them.
         self._capacity = {k: amount for k, amount in limits.capacity.items() if amount and k != NODE}
         self._waiting = set(waiting)
@@ -66,6 +68,11 @@ class Laws:
 
     def charge(self, party: Party, sign: int = 1) -> None:
         """It starts; `sign` -1: it gives way."""
+        self.keep(party, sign)
+        self._live.charge(party.charged, party.tres, sign)
+
+    def keep(self, party: Party, sign: int = 1) -> None:
+        """It will start when others have gone."""
         self.limits.charge(party.charged, party.tres, sign)
 
     # The questions
@@ -123,7 +130,7 @@ class Laws:
 
     def _is_over(self, others: Sequence[Holder], held: Tres, names: Iterable[str]) -> bool:
         top = others[-1]
-        guarantee, used = self._guarantee(top), self._used(top)
+        guarantee, used = self._guarantee(top), self._held(top)
         over = [name for name in names if used.get(name, 0) > guarantee.get(name, 0)]
         return any(held.get(name) and not self._is_fenced(others, name) for name in over)
 
@@ -131,7 +138,7 @@ class Laws:
         if not self._guarantees_any:
             return True
         for holder in others:
-            used = self._used(holder)
+            used = self._held(holder)
             for name, guaranteed in self._guarantee(holder).items():
                 if held.get(name) and used.get(name, 0) - held[name] < guaranteed:
                     return False
@@ -154,7 +161,7 @@ class Laws:
         if not any(held.get(name) and not self._is_fenced(others, name) for name in names):
             return False
         top = others[-1]
-        used = dict(self._used(top))
+        used = dict(self._held(top))
         for name, amount in held.items():
             used[name] = used.get(name, 0) - amount
         return self._share(used) >= self._part(top) - _EPSILON
@@ -205,6 +212,9 @@ class Laws:
 
     def _used(self, holder: Holder) -> Mapping[str, int]:
         return self._ledger.of(*holder).tres
+
+    def _held(self, holder: Holder) -> Mapping[str, int]:
+        return self._live.of(*holder).tres
 
     def _guarantee(self, holder: Holder) -> Tres:
         return self._tree.guarantee(holder.name) if holder.kind == "account" else {}

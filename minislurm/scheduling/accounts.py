@@ -78,6 +78,7 @@ class AccountsPass:
         #: Who gives way to whom. Its limits are of what runs without what is about to end, and with those
         #: for whom that is kept.
         self.laws: Laws | None = None
+        self._keeps = False
         self._least: dict[int, Party] = {}
         #: By QOS that may preempt others.
         self._levels: dict[str, int] = {}
@@ -96,7 +97,13 @@ class AccountsPass:
         """Why one more job of the class may not start (there, with `shares`); it holds nobody up."""
         if shares is None and (closed := self._closed(jobs)) is not None:
             return closed
-        return None if self._limits is None else self._limits.blocked(jobs, shares, rows)
+        if self._limits is None:
+            return None
+        wait = self._limits.blocked(jobs, shares, rows)
+        if wait is None and self._keeps and self.laws is not None:
+            # Nor may it take the room under a limit that is kept for who comes before it.
+            wait = self.laws.limits.blocked(jobs, shares, rows)
+        return wait
 
     def _closed(self, jobs: RequestClass) -> Wait | None:
         """Why its partition does not take it at all."""
@@ -154,6 +161,7 @@ class AccountsPass:
     def kept_for(self, jobs: RequestClass, shares: Sequence[Share], rows: Mapping[str, int]) -> None:
         """It will start there when others have gone."""
         if self.laws is not None:
+            self._keeps = True
             self.laws.keep(Party(charged_of(jobs), tres_of_shares(shares, rows)))
 
     def blocked_then(

@@ -17,7 +17,7 @@ from minislurm.cluster.core import Transaction
 from minislurm.cluster.events import RunEnding
 from minislurm.domain.accounts import Account, AccountUser, Association, AssociationLimits, Qos
 from minislurm.domain.configuration import Partition, PreemptionSection
-from minislurm.domain.ids import JobId
+from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.preemption import PreemptionWish
 from minislurm.domain.states import JobState
@@ -169,6 +169,34 @@ def test_under_a_limit_that_the_borrower_fills() -> None:
     assert lab.runs() == {*borrowed[:2], *own[:2]}
     lab.run(10)
     assert len(lab.given) == 2
+
+
+def test_room_under_a_limit_is_kept_as_well() -> None:
+    """Both borrowers have to go. The first is gone, the second still leaves: the first may not come back."""
+    limits = AssociationLimits(group_tres={GPU: 4})
+    lab = Lab(
+        lends("physics", 4, limits=limits), lends("left", 4, parent="physics"), lends("right", parent="physics"),
+        nodes=2,
+    )  # fmt: skip
+    request = a_request(1, gpus_per_node=2, cpus_per_task=2)
+    for node in ("n1", "n2"):
+        one = replace(request, required_nodes=(node,))
+        lab.submit(user_name="right", account="right", request=one, time_limit_s=0)
+    lab.run(1)
+    lab.nodes[NodeName("n2")].alive = False
+    own = lab.submit(
+        user_name="left",
+        account="left",
+        request=a_request(1, gpus_per_node=4, cpus_per_task=4),
+        time_limit_s=0,
+    )
+    lab.run(5)
+    assert len(lab.given) == 2
+    assert lab.runs() == set()
+    lab.nodes[NodeName("n2")].runs.clear()
+    lab.register("n2")
+    lab.run(1)
+    assert lab.runs() == {own}
 
 
 @pytest.mark.parametrize("fence", ["lend", "borrow"])

@@ -38,7 +38,7 @@ from minislurm.scheduling.preemption import Victims
 from minislurm.scheduling.ranks import Ranks
 from minislurm.scheduling.rivals import Rival
 from minislurm.scheduling.room import Room
-from minislurm.scheduling.rooms import Rooms
+from minislurm.scheduling.rooms import RoomMaker, Rooms
 from minislurm.scheduling.single import fits
 from minislurm.scheduling.strategies import Strategies
 from minislurm.scheduling.together import Together
@@ -234,6 +234,7 @@ class _Cycle:
         workspace.verdicts = Verdicts(settings, self._blocked, {}, self._capacity) if keeps else None
         self._told = workspace.verdicts
         self._in_turn: Turn | None = None
+        self._room_in = RoomMaker(workspace.table.inventory, workspace.filters, self._strategies)
         self._together = Together(
             self._now, self._table, self._filters, self._openings, self._backfill, self._room_in
         )
@@ -554,11 +555,3 @@ class _Cycle:
         if self._rooms is None:
             self._rooms = Rooms(self._table.changes, len(self._table.inventory))
         return self._rooms.get(key, lambda: self._room_in(turn.candidate, counts, open_now))
-
-    def _room_in(self, candidate: Candidate, counts: list[Counts], open_nodes: Mask | None = None) -> Room:
-        """`open_nodes`: what reservations and other users leave at that time; None: all."""
-        jobs, allowed = candidate.jobs, self._filters.allowed(candidate.jobs)
-        if open_nodes is not None:
-            allowed = allowed & open_nodes
-        strategy = self._strategies.of(jobs)
-        return Room(self._table.inventory, jobs.request, candidate.bounds, allowed, counts, strategy=strategy)

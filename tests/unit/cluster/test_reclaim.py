@@ -175,8 +175,8 @@ def test_room_under_a_limit_is_kept_as_well() -> None:
     """Both borrowers have to go. The first is gone, the second still leaves: the first may not come back."""
     limits = AssociationLimits(group_tres={GPU: 4})
     lab = Lab(
-        lends("physics", 4, limits=limits), lends("left", 4, parent="physics"), lends("right", parent="physics"),
-        nodes=2,
+        lends("physics", 4, limits=limits), lends("left", 4, parent="physics"),
+        lends("right", parent="physics"), nodes=2,
     )  # fmt: skip
     request = a_request(1, gpus_per_node=2, cpus_per_task=2)
     for node in ("n1", "n2"):

@@ -1,0 +1,68 @@
+"""Checkpoints: restorable states that runs have reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+from msgspec import Struct, field
+
+from minislurm.domain.ids import RunNumber
+
+#: So many records of a job are kept where --checkpoint-keep does not say.
+RECORDS_KEPT = 3
+#: Of one report, in bytes of UTF-8.
+LONGEST_PATH = 4096
+LARGEST_METADATA = 16 * 1024
+
+
+class Checkpoint(Struct, frozen=True):
+    """As reported. Two reports are the same one if `run`, `path` and `time` are."""
+
+    run: RunNumber
+    path: str
+    #: Of the training; -1: not known.
+    step: int = -1
+    epoch: int = -1
+    #: Of the file, or of all files in the folder, when it was reported.
+    size_bytes: int = 0
+    #: How long it took to make; 0: not known.
+    duration_s: float = 0.0
+    #: When it was reported (Unix seconds).
+    time: float = 0.0
+    #: Why it was asked for ("user", "interval", "preempt"); "": the job made it of its own accord.
+    reason: str = ""
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+class CheckpointSignal(Struct, frozen=True):
+    """``--checkpoint-signal=SIG[@grace]``: asks for a checkpoint. `grace_s` None: the cluster's."""
+
+    signal: int
+    grace_s: float | None = None
+
+
+def is_known(checkpoints: Iterable[Checkpoint], new: Checkpoint) -> bool:
+    return any((one.run, one.path, one.time) == (new.run, new.path, new.time) for one in checkpoints)
+
+
+def with_reported(
+    checkpoints: Sequence[Checkpoint], new: Checkpoint, keep: int
+) -> tuple[tuple[Checkpoint, ...], tuple[Checkpoint, ...]]:
+    """(those that stay, the newest last; those beyond the newest `keep`). A path that is reported again has
+    been written anew: the older record of it goes, and is in neither."""
+    others = [one for one in checkpoints if one.path != new.path]
+    ordered = sorted([*others, new], key=lambda one: (one.run, one.time))
+    count = max(0, len(ordered) - (keep or RECORDS_KEPT))
+    return tuple(ordered[count:]), tuple(ordered[:count])
+
+
+def typical_duration_s(checkpoints: Iterable[Checkpoint]) -> float:
+    """The median of those that are known; 0: none is."""
+    known = [one.duration_s for one in checkpoints if one.duration_s > 0]
+    return median(known) if known else 0.0
+
+
+def typical_size_bytes(checkpoints: Iterable[Checkpoint]) -> int:
+    known = [one.size_bytes for one in checkpoints if one.size_bytes > 0]
+    return int(median(known)) if known else 0

@@ -30,7 +30,6 @@ from minislurm.domain.ids import JobId, RunNumber
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.states import JobState
 
-
 # Reports
 
 

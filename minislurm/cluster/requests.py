@@ -186,9 +186,7 @@ def decide_request_checkpoint(state: ClusterState, message: RequestCheckpoint, n
     able = [job for job in running if job.can_be_asked]
     if not able:
         return Refusal(RefusalCode.NO_CHECKPOINT, job_id=message.target.job_id)
-    return [
-        CheckpointRequested(now, job.id, job.run, "user") for job in able if not job.checkpoint_requested
-    ]
+    return [CheckpointRequested(now, job.id, job.run, "user") for job in able if not job.checkpoint_requested]
 
 
 def decide_end_allocation(state: ClusterState, message: EndAllocation, now: float) -> Answer:

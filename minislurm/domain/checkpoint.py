@@ -33,6 +33,8 @@ class Checkpoint(Struct, frozen=True):
     #: Why it was asked for ("user", "interval", "preempt"); "": the job made it of its own accord.
     reason: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
+    #: Newest time of modification of its files when it was reported: by it and the size it is known again.
+    modified: float = 0.0
 
 
 class CheckpointSignal(Struct, frozen=True):
@@ -43,7 +45,14 @@ class CheckpointSignal(Struct, frozen=True):
 
 
 def is_known(checkpoints: Iterable[Checkpoint], new: Checkpoint) -> bool:
-    return any((one.run, one.path, one.time) == (new.run, new.path, new.time) for one in checkpoints)
+    """Also when it is seen in the checkpoint folder after the job has reported it, and has said more of
+    it."""
+    for one in checkpoints:
+        if (one.run, one.path) == (new.run, new.path):
+            is_same = (one.size_bytes, one.modified) == (new.size_bytes, new.modified)
+            if one.time == new.time or (is_same and new.step < 0 and not new.metadata):
+                return True
+    return False
 
 
 def with_reported(

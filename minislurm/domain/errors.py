@@ -53,7 +53,7 @@ class RefusalCode(Enum):
     JOB_NOT_PENDING = "Job is no longer pending execution"
     JOB_NOT_RUNNING = "Job is not running"
     NO_CHECKPOINT = (
-        "Job cannot be asked for a checkpoint: it has no --checkpoint-signal and no --checkpoint-command, and "
+        "Job cannot be asked for a checkpoint: it has no --checkpoint-signal, no --checkpoint-command, and "
         "nothing in it listens"
     )
     NOT_BATCH = "Only batch jobs are accepted or processed"

@@ -270,28 +270,28 @@ def _checkpoint_option(
 
 _CHECKPOINTS = (
     _checkpoint_option(
-        "checkpoint-dir", "Folder of the job's checkpoints, made if need be: a file or folder that is renamed "
-        "into it is one (symbols as in --output).", "DIR", parse_checkpoint_dir,
+        "checkpoint-dir", "Folder of the job's checkpoints, made if need be: a file or folder that is "
+        "renamed into it is one (symbols as in --output).", "DIR", parse_checkpoint_dir,
     ),
     _checkpoint_option(
         "checkpoint-interval", "Ask for a checkpoint when the last one is so old.", "TIME",
         parse_checkpoint_interval,
     ),
     _checkpoint_option(
-        "checkpoint-signal", "The signal that asks for one, sent to the processes that catch it, and how long it "
-        "may take when the job has to give way.", "SIGNAL[@SECONDS]", parse_checkpoint_signal,
+        "checkpoint-signal", "The signal that asks for one, sent to the processes that catch it, and how long "
+        "it may take when the job has to give way.", "SIGNAL[@SECONDS]", parse_checkpoint_signal,
     ),
     _checkpoint_option(
-        "checkpoint-keep", "Keep so many of the newest checkpoints, and delete older ones in --checkpoint-dir.",
-        "N", count("checkpoint-keep"),
+        "checkpoint-keep", "Keep so many of the newest checkpoints, and delete older ones in "
+        "--checkpoint-dir.", "N", count("checkpoint-keep"),
     ),
     _checkpoint_option(
-        "checkpoint-restart-time", "What a restart costs: from the job's start until it does new work.", "TIME",
-        parse_checkpoint_restart, "checkpoint_restart_s",
+        "checkpoint-restart-time", "What a restart costs: from the job's start until it does new work.",
+        "TIME", parse_checkpoint_restart, "checkpoint_restart_s",
     ),
     _checkpoint_option(
-        "checkpoint-command", "A command, run in the job on its first node, that makes a checkpoint and reports "
-        "it (scheckpoint report, or a rename into --checkpoint-dir).", "COMMAND",
+        "checkpoint-command", "A command, run in the job on its first node, that makes a checkpoint and "
+        "reports it (scheckpoint report, or a rename into --checkpoint-dir).", "COMMAND",
     ),
 )  # fmt: skip
 

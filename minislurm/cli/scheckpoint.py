@@ -148,8 +148,10 @@ _ACTIONS: dict[str, Callable[[Values, Sequence[str]], int]] = {
 
 APPLICATION = Application(
     name="scheckpoint",
-    summary="Report a checkpoint from inside of a job, find the one to start from, list a job's, ask for one.",
-    synopsis="report PATH [--step=N] [--epoch=N] [--metadata=NAME=VALUE] | latest | list [JOBID] | request [JOBID]",
+    summary="Report a job's checkpoint, find the one to start from, list them, ask for one.",
+    synopsis=(
+        "report PATH [--step=N] [--epoch=N] [--metadata=NAME=VALUE] | latest | list [JOBID] | request [JOBID]"
+    ),
     options=(
         Option("step", "s", "report: the step it was made at.", "N", parse=count("step", 0)),
         Option("epoch", "e", "report: the epoch it was made in.", "N", parse=count("epoch", 0)),

@@ -7,7 +7,6 @@ minislurm.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import select
@@ -85,12 +84,14 @@ class Watch:
         """`since`: what was renamed into it after that time (Unix seconds) has not been seen yet."""
         self._folder = folder
         self._known: set[tuple[str, int, int]] = set()
+        import ctypes  # what only measures needs it not
+
         library = ctypes.CDLL(None, use_errno=True)
         self.descriptor = int(library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         if self.descriptor < 0:
-            raise _error("inotify_init1")
+            raise _error(ctypes.get_errno(), "inotify_init1")
         if library.inotify_add_watch(self.descriptor, os.fsencode(folder), _IN_MOVED_TO) < 0:
-            raise _error(folder)
+            raise _error(ctypes.get_errno(), folder)
         self._since = since
 
     def renamed(self) -> Iterator[str]:
@@ -136,8 +137,7 @@ class Watch:
             yield {"path": path, "size_bytes": size, "modified": modified, "time": status.st_ctime}
 
 
-def _error(what: str) -> OSError:
-    number = ctypes.get_errno()
+def _error(number: int, what: str) -> OSError:
     return OSError(number, os.strerror(number), what)
 
 

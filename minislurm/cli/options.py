@@ -278,8 +278,8 @@ _CHECKPOINTS = (
         parse_checkpoint_interval,
     ),
     _checkpoint_option(
-        "checkpoint-signal", "The signal that asks for one, sent to the processes that catch it, and how long "
-        "it may take when the job has to give way.", "SIGNAL[@SECONDS]", parse_checkpoint_signal,
+        "checkpoint-signal", "The signal that asks for one, sent to the processes that catch it, and how "
+        "long it may take when the job has to give way.", "SIGNAL[@SECONDS]", parse_checkpoint_signal,
     ),
     _checkpoint_option(
         "checkpoint-keep", "Keep so many of the newest checkpoints, and delete older ones in "

@@ -245,7 +245,7 @@ def _check_checkpoints(state: ClusterState) -> None:
         assert not job.checkpoint_requested or job.state is JobState.RUNNING, (
             f"{job.id}: asked for a checkpoint while {job.state.value}"
         )
-        order = [(one.run, one.time) for one in job.checkpoints]
+        order = [(one.run, one.time, one.path) for one in job.checkpoints]
         assert order == sorted(order), f"{job.id}: checkpoints out of order"
         assert len({one.path for one in job.checkpoints}) == len(order), f"{job.id}: a checkpoint twice"
         assert len(order) <= (job.spec.checkpoint_keep or RECORDS_KEPT), f"{job.id}: too many checkpoints"

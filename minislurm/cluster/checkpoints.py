@@ -50,7 +50,8 @@ def decide_made(state: ClusterState, message: CheckpointMade, now: float) -> lis
     stay, excess = with_reported(job.checkpoints, made, job.spec.checkpoint_keep)
     if made not in stay:
         return end  # it came late, and newer ones are enough
-    paths = tuple(one.path for one in excess)
+    # A folder that holds one of those that stay is no rubbish.
+    paths = tuple(one.path for one in excess if not any(s.path.startswith(one.path + "/") for s in stay))
     return [CheckpointReported(now, job.id, job.run, made, answers, paths), *end]
 
 
@@ -83,7 +84,8 @@ def give_way(state: ClusterState, job: Job, now: float, preemptor: JobId, comes_
     if not job.can_be_asked:
         return end_run(state, job, EndCause.PREEMPT, now, preemptor=preemptor, comes_back=comes_back)
     deadline = now + save_grace_s(state, job)
-    return CheckpointRequested(now, job.id, job.run, "preempt", deadline, preemptor, comes_back)
+    reason = "time_slice" if comes_back == "time_slice" else "preempt"
+    return CheckpointRequested(now, job.id, job.run, reason, deadline, preemptor, comes_back)
 
 
 def save_grace_s(state: ClusterState, job: Job) -> float:

@@ -47,6 +47,8 @@ _MOST_CONNECTIONS = 1024
 _HELLO_S = 30.0
 #: So long the file system of a job's checkpoints may take to answer.
 _FILES_S = 60.0
+#: The same, while the nodes of a run that is over wait for it.
+_FLUSH_S = 10.0
 #: So many reports are taken from a run's folder.
 _MOST_LEFT = 1000
 #: A checkpoint folder that cannot be made for one of these reasons cannot be made on any other node.
@@ -136,26 +138,27 @@ class CheckpointDesk:
         keeper = self._keepers.get(key)
         if keeper is not None:
             try:
-                await keeper.ask("flush", _FILES_S)
+                await keeper.ask("flush", _FLUSH_S)
             except KeeperError as error:
                 log.warning("run %s: its checkpoint folder: %s", key, error)
         self.collect(key)
+        self.forget(key)
 
     def forget(self, key: RunKey) -> None:
         keeper = self._keepers.pop(key, None)
         if keeper is not None:
             keeper.kill()
 
-    async def delete(self, key: RunKey, path: str) -> None:
-        record = self._core.runs.get(key)
-        if record is None:
-            return
+    async def delete(self, prepare: Prepare, path: str) -> None:
+        """By a keeper of its own: the run may be over before it is done."""
+        keeper = Keeper(prepare.job.spec, lambda found: None)
         try:
-            directory = checkpoint_directory(record.prepare)
-            await self._keeper(record.prepare).ask("delete", _FILES_S, folder=directory, path=path)
-            log.info("run %s: deleted the old checkpoint %s", key, path)
+            await keeper.ask("delete", _FILES_S, folder=checkpoint_directory(prepare), path=path)
+            log.info("run %s: deleted the old checkpoint %s", prepare.key, path)
         except KeeperError as error:
-            log.warning("run %s: the old checkpoint %s stays: %s", key, path, error)
+            log.warning("run %s: the old checkpoint %s stays: %s", prepare.key, path, error)
+        finally:
+            keeper.kill()
 
     def _keeper(self, prepare: Prepare) -> Keeper:
         keeper = self._keepers.get(prepare.key)

@@ -152,7 +152,8 @@ class Daemon:
             case RunCheckpointCommand():
                 self._run_checkpoint_command(action.key)
             case DeleteFiles():
-                self._spawn(self.checkpoints.delete(action.key, action.path))
+                prepare = self.core.runs[action.key].prepare
+                self._spawn(self.checkpoints.delete(prepare, action.path))
             case FinishRun():
                 self._finish(action.key)
             case RemoveRun():

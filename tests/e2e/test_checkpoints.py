@@ -1,4 +1,4 @@
-"""Checkpoints with real daemons: reported, offered to the next run, asked for, waited for, kept and deleted."""
+"""Checkpoints with real daemons: reported, offered to the next run, asked for, waited for, deleted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ say() {{ touch $1-$SLURM_JOB_ID; }}
 """
 #: The end of a script: says what it starts from.
 RESTART = """
-echo "run $SLURM_RESTART_COUNT $MINISLURM_RESTART_REASON $MINISLURM_CHECKPOINT_PATH $MINISLURM_CHECKPOINT_STEP"
+why="$SLURM_RESTART_COUNT $MINISLURM_RESTART_REASON"
+echo "run $why $MINISLURM_CHECKPOINT_PATH $MINISLURM_CHECKPOINT_STEP"
 """
 
 
@@ -209,7 +210,8 @@ open(f"ready-{os.environ['SLURM_JOB_ID']}", "w")
 while not os.path.exists(f"gate-{os.environ['SLURM_JOB_ID']}"):
     time.sleep(0.05)
 """
-    script = f"{sys.executable} -c '{program.replace(chr(39), chr(34))}'\necho the shell is here\n"
+    (daemons.work / "saves.py").write_text(program)
+    script = f"{sys.executable} saves.py\necho the shell is here\n"
     job = submit(daemons, script, "--checkpoint-signal=USR1@30")
     wait_said(daemons, job, "ready")
     daemons.command("scontrol", "checkpoint", str(job))

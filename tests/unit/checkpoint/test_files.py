@@ -101,10 +101,10 @@ def test_of_a_link_only_the_link_is(tmp_path: Path) -> None:
 class Program:
     """The keeper's program, as the daemon runs it: as text, isolated."""
 
-    def __init__(self) -> None:
+    def __init__(self, *user: str) -> None:
         source = Path(files.__file__).read_text()
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", source],
+            [sys.executable, "-I", "-S", "-c", source, *user],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={}, text=True, bufsize=1,
         )  # fmt: skip
         self.found: list[str] = []
@@ -187,3 +187,20 @@ def test_it_makes_folders_and_chooses_among_checkpoints(tmp_path: Path, program:
     good = [str(folder / "x"), *files.measure(str(folder / "x"))]
     assert program.ask("choose", checkpoints=[["/no", 1, 1], good])["result"] == 1
     assert program.ask("choose", checkpoints=[["/no", 1, 1]])["result"] is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+def test_it_is_the_job_s_user_who_looks(tmp_path: Path) -> None:
+    """What they may not do the program may not do for them."""
+    secret = a_folder(tmp_path / "secret", model="1")
+    secret.chmod(0o700)
+    tmp_path.chmod(0o755)
+    nobody = Program("65534", "65534", "65534")
+    try:
+        measured = files.measure(str(secret))
+        assert nobody.ask("choose", checkpoints=[[str(secret), *measured]])["result"] is None
+        for do, what in (("make", {}), ("watch", {"since": 0}), ("delete", {"path": str(secret / "model")})):
+            assert nobody.ask(do, folder=str(secret), **what)["error"] == "Permission denied"
+        assert (secret / "model").exists()
+    finally:
+        nobody.close()

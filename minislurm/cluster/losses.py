@@ -16,6 +16,12 @@ def remember_preemption(job: Job, decision: PreemptionRecord | None) -> None:
         job.preemptions = (*job.preemptions, decision)[-REMEMBERED:]
 
 
+def forget_preemption(job: Job) -> None:
+    """It goes on: whom it was to give way to has gone."""
+    if job.preemptions and job.preemptions[-1].run == job.run and not job.preemptions[-1].end_time:
+        job.preemptions = job.preemptions[:-1]
+
+
 def count_true_cost(state: ClusterState, job: Job, end_time: float) -> None:
     """The run has let go of everything: if it gave way, what was lost is known now.
 

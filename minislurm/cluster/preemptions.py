@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from minislurm.cluster.ending import end_run
+from minislurm.cluster.checkpoints import give_way
 from minislurm.cluster.events import Event
 from minislurm.cluster.messages import PreemptionProposed
 from minislurm.cluster.snapshot import qos_preempts, run_of
 from minislurm.cluster.state import ClusterState
 from minislurm.domain import tres
 from minislurm.domain.errors import Refusal, RefusalCode
-from minislurm.domain.job import EndCause, Job
+from minislurm.domain.job import Job
 from minislurm.domain.preemption import NO_WISH, PreemptionRecord
 from minislurm.domain.states import JobState
 from minislurm.scheduling.limits import Limits, least_tres
@@ -41,11 +41,7 @@ def decide_preemption(state: ClusterState, message: PreemptionProposed, now: flo
         if cause is Cause.TIME_SLICE:
             comes_back = "time_slice"
         decision = _record(preemption, number, cause, now)
-        end = end_run(
-            state, job, EndCause.PREEMPT, now,
-            preemptor=preemptor.id, comes_back=comes_back, decision=decision,
-        )  # fmt: skip
-        events.append(end)
+        events.append(give_way(state, job, now, preemptor.id, comes_back, decision))
     return events
 
 
@@ -90,7 +86,7 @@ def _laws(state: ClusterState) -> Laws | None:
     limits = Limits(accounts.limits.book, accounts.limits.ledger.copy(), accounts.limits.capacity)
     for job_id in state.active:
         job = state.jobs[job_id]
-        if job.state is JobState.COMPLETING:
+        if job.state is JobState.COMPLETING or job.gives_way:
             limits.charge(accounts.charged_of(job), tres.as_dict(job.allocated_tres), -1)
     waiting = {(key.account, key.user_name) for key in state.queue.classes}
     return Laws(state.configuration.preemption.reclaim, limits, waiting)

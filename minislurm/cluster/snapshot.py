@@ -168,6 +168,8 @@ def run_of(state: ClusterState, job: Job) -> RunningJob:
         *asked, job.run, job.start_time, job.partition, *gives_way, slice_end(state, job), slice_s,
         *costs, checkpoint_interval_s(job), job.start_priority, *_charged(state, job),
     )  # fmt: skip
+    if job.gives_way:
+        return RunningJob(job.id, 0.0, job.allocation, *own)  # its nodes are about to be free
     if job.state is not JobState.COMPLETING:
         return RunningJob(job.id, run_end(state, job), job.allocation, *own)
     # Nodes that have let go are free already: counted twice, they would seem to have room beside a head.

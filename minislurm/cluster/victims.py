@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from statistics import median
 
+from minislurm.cluster.checkpoints import save_grace_s
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.accounts import Qos
 from minislurm.domain.checkpoint import typical_duration_s
@@ -98,10 +99,7 @@ def save_s(state: ClusterState, job: Job) -> float:
     than its grace. A job of which nothing is known yet is taken to need all of it."""
     if not job.can_be_asked:
         return inf
-    signal = job.spec.checkpoint_signal
-    grace_s = grace_of_s(state, job)
-    if signal is not None and signal.grace_s is not None:
-        grace_s = signal.grace_s
+    grace_s = save_grace_s(state, job)
     needed_s = typical_duration_s(job.checkpoints) or grace_s
     return needed_s if needed_s <= grace_s else inf
 

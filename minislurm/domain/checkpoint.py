@@ -13,7 +13,7 @@ from minislurm.domain.ids import RunNumber
 RECORDS_KEPT = 3
 #: Of one report, in bytes of UTF-8.
 LONGEST_PATH = 4096
-LARGEST_METADATA = 16 * 1024
+LARGEST_METADATA = 4096
 
 
 class Checkpoint(Struct, frozen=True):
@@ -30,9 +30,11 @@ class Checkpoint(Struct, frozen=True):
     duration_s: float = 0.0
     #: When it was reported (Unix seconds).
     time: float = 0.0
-    #: Why it was asked for ("user", "interval", "preempt"); "": the job made it of its own accord.
+    #: Why it was asked for ("user", "interval", "preempt", "time_slice"); "": it was not.
     reason: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
+    #: Newest time of modification of its files when it was reported: by it and the size it is known again.
+    modified: float = 0.0
 
 
 class CheckpointSignal(Struct, frozen=True):
@@ -43,7 +45,14 @@ class CheckpointSignal(Struct, frozen=True):
 
 
 def is_known(checkpoints: Iterable[Checkpoint], new: Checkpoint) -> bool:
-    return any((one.run, one.path, one.time) == (new.run, new.path, new.time) for one in checkpoints)
+    """Also when it is seen in the checkpoint folder after the job has reported it, and has said more of
+    it."""
+    for one in checkpoints:
+        if (one.run, one.path) == (new.run, new.path):
+            is_same = new.modified > 0 and (one.size_bytes, one.modified) == (new.size_bytes, new.modified)
+            if one.time == new.time or (is_same and new.step < 0 and not new.metadata):
+                return True
+    return False
 
 
 def with_reported(
@@ -51,10 +60,14 @@ def with_reported(
 ) -> tuple[tuple[Checkpoint, ...], tuple[Checkpoint, ...]]:
     """(those that stay, the newest last; those beyond the newest `keep`). A path that is reported again has
     been written anew: the older record of it goes, and is in neither."""
-    others = [one for one in checkpoints if one.path != new.path]
-    ordered = sorted([*others, new], key=lambda one: (one.run, one.time))
+    latest = {one.path: one for one in sorted([*checkpoints, new], key=_age)}
+    ordered = sorted(latest.values(), key=_age)
     count = max(0, len(ordered) - (keep or RECORDS_KEPT))
     return tuple(ordered[count:]), tuple(ordered[:count])
+
+
+def _age(checkpoint: Checkpoint) -> tuple[int, float, str]:
+    return checkpoint.run, checkpoint.time, checkpoint.path
 
 
 def typical_duration_s(checkpoints: Iterable[Checkpoint]) -> float:

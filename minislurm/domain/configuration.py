@@ -130,6 +130,10 @@ class PreemptionSection(Struct, frozen=True):
     checkpoint_wait_s: float = 60.0
     #: From a job's start until it does new work, where it does not say.
     restart_s: float = 30.0
+    #: A run that can be asked for a checkpoint has so long to make it before it is ended, unless its
+    #: --checkpoint-signal says otherwise, which it may up to the limit.
+    checkpoint_grace_s: float = 60.0
+    checkpoint_grace_limit_s: float = 600.0
 
 
 class AccountsSection(Struct, frozen=True):

@@ -283,7 +283,7 @@ class Job(Struct):
     checkpoints: tuple[Checkpoint, ...] = ()
     #: When the run was asked for one that it has not yet reported; 0: none is asked for.
     checkpoint_requested: float = 0.0
-    #: Why: "user", "interval", "preempt".
+    #: Why: "user", "interval", "preempt", "time_slice".
     checkpoint_reason: str = ""
     #: Of a run that gives way when it has saved: when it must at the latest; 0: it was not asked to.
     checkpoint_deadline: float = 0.0

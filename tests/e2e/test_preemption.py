@@ -63,7 +63,8 @@ def test_a_victim_saves_and_goes_on_from_there(daemons: Daemons) -> None:
     daemons.wait_state(urgent, "COMPLETED")
     told = daemons.command("minislurm", "why", "--preempted", str(victim))
     assert f"run 1 gave way to job {urgent} on n[1-2], which is in a partition of a higher tier." in told
-    assert re.search(r"^  Lost in truth: \d+ CPU-seconds; it had let go of its nodes after 0:0\d\.$", told, re.M)
+    lost = r"^  Lost in truth: \d+ CPU-seconds; it had let go of its nodes after 0:0\d\.$"
+    assert re.search(lost, told, re.M)
     daemons.wait_state(victim, "RUNNING")
     daemons.wait(lambda: _has(daemons, "out", "run 1"), "the victim runs again")
     (daemons.work / "gate").touch()

@@ -23,11 +23,13 @@ from msgspec.structs import replace
 
 from minislurm.cluster.check import check
 from minislurm.cluster.core import Transaction
+from minislurm.cluster.effects import AskCheckpoint, Effect
 from minislurm.cluster.events import NodeReleased, RunEnded, RunEnding, RunPlaced
 from minislurm.cluster.messages import (
     Caller,
     CancelJob,
     ChangeAccounts,
+    CheckpointMade,
     NodeReport,
     PreemptionProposed,
     SubmitJob,
@@ -123,6 +125,7 @@ class Churn(VirtualCluster):
             qos=draw.choice(["normal", "normal", "high"]) if account else "",
             time_limit_s=0.0 if self.lasts_for_ever else draw.choice([60.0, 600.0, 0.0]),
             preemption=wish,
+            checkpoint_command="save" if draw.random() < 0.3 else "",
         )
         array = {"array_tasks": tuple(range(3))} if draw.random() < 0.1 else {}
         self.tally.jobs += 1
@@ -135,9 +138,23 @@ class Churn(VirtualCluster):
         for job_id in list(self.state.active):
             job = self.state.jobs[job_id]
             if job.state is JobState.RUNNING and job_id % 3 and self.random.random() < 0.3:
-                made = Checkpoint(job.run, f"/c/{job_id}", time=self.now, duration_s=1.0)
-                job.checkpoints = (*job.checkpoints, made)[-3:]
-                self.state.touch_job(job_id)
+                made = Checkpoint(job.run, f"/{job_id}.{self.now}", time=self.now, duration_s=1.0)
+                self.tell(CheckpointMade(job_id, job.run, made))
+
+    def perform(self, effect: Effect) -> None:
+        if isinstance(effect, AskCheckpoint) and not effect.withdrawn:
+            job = self.state.jobs[effect.job_id]
+            if effect.node == job.batch_host and self.random.random() < 0.8:
+                self.later(
+                    self.random.choice([0.2, 1.0, 8.0]), self.answer, (job.id, job.checkpoint_requested)
+                )
+        super().perform(effect)
+
+    def answer(self, asked: tuple[JobId, float]) -> None:
+        job_id, request = asked
+        job = self.state.jobs[job_id]
+        made = Checkpoint(job.run, f"/{job_id}.{self.now}", time=self.now, duration_s=0.2)
+        self.tell(CheckpointMade(job_id, job.run, made, answers=request))
 
     def cancel_one(self) -> None:
         ids = [job.id for job in self.state.jobs.values() if not job.state.is_final and not job.pending_tasks]
@@ -234,12 +251,17 @@ class Churn(VirtualCluster):
         claim = self.claims.pop(job.array_job_id or job.id, None)
         if claim is None:
             for preemptor, other in self.claims.items():
-                gone = all(self.state.jobs[v].run != run or not self.state.jobs[v].state.holds_nodes
-                           for v, run in other.victims)  # fmt: skip
-                waits = self.state.jobs[preemptor].id in self.state.queue
-                assert not (
-                    gone and waits and not other.has_changed and not other.by_limit and nodes & other.freed
-                ), f"{event.job_id} has taken what {preemptor} was to have"
+                gone = all(
+                    self.state.jobs[v].run != run or not self.state.jobs[v].state.holds_nodes
+                    for v, run in other.victims
+                )
+                wait = self.last_plan.waits.get(preemptor)
+                # What others leave it may have got in exchange.
+                is_kept = wait is not None and bool(wait.planned_nodes)
+                is_free = is_kept or other.has_changed or other.by_limit or not nodes & other.freed
+                assert is_free or not gone or preemptor not in self.state.queue, (
+                    f"{event.job_id} has taken what {preemptor} was to have"
+                )
             return
         if not nodes & claim.freed and not claim.by_limit:
             assert claim.has_changed, f"{job.id} starts on {nodes}, its victims have left {claim.freed}"

@@ -141,7 +141,7 @@ class SignalBeforeEnd(_message.Message):
     def __init__(self, signal: _Optional[int] = ..., seconds_before: _Optional[float] = ..., batch_shell_only: bool = ...) -> None: ...
 
 class Checkpoint(_message.Message):
-    __slots__ = ("run", "path", "step", "epoch", "size_bytes", "duration_s", "time", "reason", "metadata")
+    __slots__ = ("run", "path", "step", "epoch", "size_bytes", "duration_s", "time", "reason", "metadata", "modified")
     class MetadataEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -158,6 +158,7 @@ class Checkpoint(_message.Message):
     TIME_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
+    MODIFIED_FIELD_NUMBER: _ClassVar[int]
     run: int
     path: str
     step: int
@@ -167,7 +168,8 @@ class Checkpoint(_message.Message):
     time: float
     reason: str
     metadata: _containers.ScalarMap[str, str]
-    def __init__(self, run: _Optional[int] = ..., path: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[int] = ..., size_bytes: _Optional[int] = ..., duration_s: _Optional[float] = ..., time: _Optional[float] = ..., reason: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    modified: float
+    def __init__(self, run: _Optional[int] = ..., path: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[int] = ..., size_bytes: _Optional[int] = ..., duration_s: _Optional[float] = ..., time: _Optional[float] = ..., reason: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ..., modified: _Optional[float] = ...) -> None: ...
 
 class CheckpointSignal(_message.Message):
     __slots__ = ("signal", "grace_s")

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from minislurm.cluster.messages import CancelJob, HoldJob, PreemptionProposed, UpdateJob
+from minislurm.cluster.messages import CancelJob, CheckpointMade, HoldJob, PreemptionProposed, UpdateJob
 from minislurm.domain.checkpoint import Checkpoint
 from minislurm.domain.configuration import Partition, PreemptionSection
 from minislurm.domain.errors import RefusalCode
@@ -328,11 +328,10 @@ def test_a_new_head_of_a_higher_tier_moves_the_plans_of_those_below() -> None:
 
 
 def report(cluster: SimCluster, job_id: JobId, *, ago: float = 0.0, duration_s: float = 1.0) -> None:
-    """A checkpoint, as if the node had said so."""
-    job = cluster.job(job_id)
-    made = Checkpoint(job.run, f"/checkpoints/{job_id}", time=cluster.now - ago, duration_s=duration_s)
-    job.checkpoints = (*job.checkpoints, made)
-    cluster.state.touch_job(job_id)
+    """The run has made a checkpoint."""
+    run, time = cluster.job(job_id).run, cluster.now - ago
+    made = Checkpoint(run, f"/checkpoints/{job_id}.{time}", time=time, duration_s=duration_s)
+    assert cluster.tell(CheckpointMade(job_id, run, made)).refusal is None
 
 
 def test_a_preemption_is_remembered_with_what_it_cost() -> None:

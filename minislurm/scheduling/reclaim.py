@@ -11,7 +11,8 @@ jobs under it: what is lent inside a department is the department's own affair.
   weight among those who run or wait.
 - Whatever the cause, no account is brought below its guarantee by somebody outside of it.
 - Nothing is taken back across a fence: an account that lends nothing of a TRES has nothing of it to take
-  back, and what is inside an account that may borrow nothing of it was not borrowed from outside.
+  back, and what is inside an account that may borrow nothing of it was not borrowed from outside. One such
+  TRES among those that a job asks for is enough.
 
 So nobody takes back in turn what was taken: who lost a run is still at or over what is its own, and who
 gained is not over it; on each level of the tree the accounts' use within what is their own only grows, until
@@ -84,13 +85,16 @@ class Laws:
         mine, others = self._sides(rival.charged, held.charged)
         if not mine or not others or rival.charged.account == held.charged.account:
             return ""
+        wanted = [name for name, amount in rival.tres.items() if amount and held.tres.get(name)]
+        if not wanted or any(self._is_fenced(others, name) for name in wanted):
+            return ""
         if not self._leaves_guarantees(others, held.tres):
             return ""
         owed = self._owed(mine, rival.tres)
-        if owed and self._is_over(others, held.tres, owed):
+        if any(name in wanted and self._is_over(others[-1], name) for name in owed):
             return "guarantee"
         if self._reclaim == "fair_share" and self._is_under_share(mine, rival.tres):
-            return "fair_share" if self._stays_over_share(mine, others, rival.tres, held.tres) else ""
+            return "fair_share" if self._stays_over_share(others[-1], held.tres) else ""
         return ""
 
     def leaves_guarantees(self, rival: Party, held: Party) -> bool:
@@ -117,22 +121,19 @@ class Laws:
     # By guarantee
 
     def _owed(self, mine: Sequence[Holder], asked: Tres) -> list[str]:
-        """The TRES that the side is guaranteed, asks for and has lent to others; [] where with the job it
-        would be over its guarantee in one of them."""
+        """The TRES that the side is guaranteed and asks for; [] where with the job it would be over its
+        guarantee in one of them, or lends nothing of what the job asks for."""
         top = mine[-1]
-        if top.kind != "account":
+        if top.kind != "account" or self._lends_nothing(mine, asked):
             return []
         guarantee, used = self._tree.guarantee(top.name), self._used(top)
         names = [name for name, amount in asked.items() if amount and guarantee.get(name)]
         if any(used.get(name, 0) + asked[name] > guarantee[name] for name in names):
             return []
-        return [name for name in names if not self._lends_nothing(mine, name)]
+        return names
 
-    def _is_over(self, others: Sequence[Holder], held: Tres, names: Iterable[str]) -> bool:
-        top = others[-1]
-        guarantee, used = self._guarantee(top), self._held(top)
-        over = [name for name in names if used.get(name, 0) > guarantee.get(name, 0)]
-        return any(held.get(name) and not self._is_fenced(others, name) for name in over)
+    def _is_over(self, top: Holder, name: str) -> bool:
+        return self._held(top).get(name, 0) > self._guarantee(top).get(name, 0)
 
     def _leaves_guarantees(self, others: Sequence[Holder], held: Tres) -> bool:
         if not self._guarantees_any:
@@ -147,6 +148,8 @@ class Laws:
     # By fair share
 
     def _is_under_share(self, mine: Sequence[Holder], asked: Tres) -> bool:
+        if self._lends_nothing(mine, asked):
+            return False
         top = mine[-1]
         part = self._part(top)
         before, used = self._share(self._used(top)), dict(self._used(top))
@@ -154,13 +157,7 @@ class Laws:
             used[name] = used.get(name, 0) + amount
         return before < part - _EPSILON and self._share(used) <= part + _EPSILON
 
-    def _stays_over_share(
-        self, mine: Sequence[Holder], others: Sequence[Holder], asked: Tres, held: Tres
-    ) -> bool:
-        names = [name for name, amount in asked.items() if amount and not self._lends_nothing(mine, name)]
-        if not any(held.get(name) and not self._is_fenced(others, name) for name in names):
-            return False
-        top = others[-1]
+    def _stays_over_share(self, top: Holder, held: Tres) -> bool:
         used = dict(self._held(top))
         for name, amount in held.items():
             used[name] = used.get(name, 0) - amount
@@ -219,8 +216,10 @@ class Laws:
     def _guarantee(self, holder: Holder) -> Tres:
         return self._tree.guarantee(holder.name) if holder.kind == "account" else {}
 
-    def _lends_nothing(self, side: Sequence[Holder], name: str) -> bool:
-        return any(self._tree.accounts[h.name].lend_limit.get(name) == 0 for h in _accounts(side))
+    def _lends_nothing(self, side: Sequence[Holder], asked: Tres) -> bool:
+        """Of something that is asked for."""
+        limits = [self._tree.accounts[holder.name].lend_limit for holder in _accounts(side)]
+        return any(amount and limit.get(name) == 0 for limit in limits for name, amount in asked.items())
 
     def _is_fenced(self, side: Sequence[Holder], name: str) -> bool:
         return any(self._tree.accounts[h.name].borrow_limit.get(name) == 0 for h in _accounts(side))

@@ -135,7 +135,7 @@ def _run_placed(message: PlacementProposed, job_id: JobId, run: RunNumber, now: 
     placement = message.placement
     return RunPlaced(
         now, job_id, run, placement.allocation, message.pending_reason,
-        message.priority or placement.priority, placement.price,
+        placement.priority or message.priority, placement.price,
     )  # fmt: skip
 
 

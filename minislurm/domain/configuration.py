@@ -120,6 +120,9 @@ class PreemptionSection(Struct, frozen=True):
     limit_per_job: int = 0
     #: So many runs end for one job at most; 0: no limit
     max_victims: int = 0
+    #: Who gives way first: who loses least ("cost"); or as other systems have it, for comparison: "youngest",
+    #: lowest "priority", fewest "nodes", or of other "accounts", then by priority, then the youngest
+    victim_order: str = "cost"
     #: What accounts take back from those that borrow: "off", their "guarantee", or their "fair_share" as well
     reclaim: str = "off"
     #: A run that has come back after a preemption is left alone for so long.

@@ -31,6 +31,9 @@ _PLACES = 16
 _ALTERNATIVES = 4
 
 
+_Rank = tuple[int, tuple[float, ...], float, float, int]
+
+
 class Victim(NamedTuple):
     run: RunningJob
     shares: tuple[Share, ...]
@@ -39,11 +42,13 @@ class Victim(NamedTuple):
     cost: float
     #: The less, the sooner it gives way.
     weight: float
+    #: What comes before that; (): nothing.
+    place: tuple[float, ...] = ()
 
     @property
-    def rank(self) -> tuple[int, float, float, int]:
+    def rank(self) -> _Rank:
         """The least gives way first: of equals who started last."""
-        return self.run.tier, self.weight, -self.run.start_time, -self.run.job_id
+        return self.run.tier, self.place, self.weight, -self.run.start_time, -self.run.job_id
 
 
 #: The shares of the job if so much is free and these have given way; None: it does not fit, or may not start.
@@ -153,7 +158,20 @@ class Victims:
                 cost = cost_of(run, self._now, self._typical_s)
                 # Of those who had their turn as few as will do, and who has had most of it.
                 weight = 1 / (1 + self._now - run.start_time) if cause is Cause.TIME_SLICE else cost
-                yield Victim(run, shares, cause, cost, weight)
+                yield Victim(run, shares, cause, cost, weight, self._place_in_order(rival, run))
+
+    def _place_in_order(self, rival: Rival, run: RunningJob) -> tuple[float, ...]:
+        """Under an order that does not go by cost."""
+        match self._settings.victim_order:
+            case "youngest":
+                return (-run.start_time,)
+            case "priority":
+                return run.priority, -run.start_time
+            case "nodes":
+                return len(run.allocation), -run.start_time
+            case "accounts":
+                return run.account == rival.party.charged.account, run.priority, -run.start_time
+        return ()
 
     def _note(self, rival: Rival) -> None:
         """Time alone may bring a way."""
@@ -162,6 +180,8 @@ class Victims:
 
     def _groups(self, victims: list[Victim], *, single_node: bool) -> Iterable[list[Victim]]:
         yield victims
+        if self._settings.victim_order != "cost":
+            return  # the first in that order that are enough
         places: dict[int, list[Victim]] = {}
         for victim in victims:
             for place in {self._place(share.node, single_node) for share in victim.shares}:
@@ -224,7 +244,7 @@ class Victims:
         The job waits no longer for that than is set from when it could first have started, so that one
         checkpoint after the other cannot hold it up.
         """
-        if any(victim.cause is Cause.TIME_SLICE for victim in way.victims):
+        if any(victim.cause is Cause.TIME_SLICE or victim.place for victim in way.victims):
             return way
         last = rival.eligible_time + self._settings.checkpoint_wait_s
         times = {next_checkpoint(victim.run, self._now) for victim in way.victims}
@@ -238,7 +258,7 @@ class Victims:
         return way
 
 
-def _rank(victim: Victim) -> tuple[int, float, float, int]:
+def _rank(victim: Victim) -> _Rank:
     return victim.rank
 
 

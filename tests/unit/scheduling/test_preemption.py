@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from minislurm.domain.configuration import PreemptionSection
@@ -104,6 +105,20 @@ def test_priorities_must_be_far_enough_apart() -> None:
     assert victims(schedule(a_full_cluster(rival, running=running, min_priority_difference=200))) == []
     own = a_rival(fixed_priority=1003, preemption=PreemptionWish(min_difference=102))
     assert victims(schedule(a_full_cluster(own, running=running))) == [[11]]
+
+
+@pytest.mark.parametrize(
+    ("order", "victim"), [("cost", 11), ("youngest", 14), ("priority", 13), ("nodes", 14), ("accounts", 12)]
+)
+def test_orders_of_other_systems(order: str, victim: int) -> None:
+    running = [
+        reporting(11, "n1", 5, started=900, priority=4, account="mine"),
+        reporting(12, "n2", 500, started=800, priority=3, account="other"),
+        reporting(13, "n3", 500, started=700, priority=2, account="mine"),
+        reporting(14, "n4", 500, started=600, priority=3, account="mine"),
+    ]
+    rival = a_rival(account="mine")
+    assert victims(schedule(a_full_cluster(rival, running=running, victim_order=order))) == [[victim]]
 
 
 # Waiting for a checkpoint

@@ -131,7 +131,7 @@ class Notices:
 
 
 NOTICES = Notices()
-os.register_at_fork(after_in_child=NOTICES.forget_thread)
+os.register_at_fork(after_in_child=lambda: NOTICES.forget_thread())
 
 
 def should_stop() -> bool:

@@ -73,14 +73,13 @@ class Keeper:
             if self._process is None or self._process.returncode is not None:
                 user = await asyncio.to_thread(_user, self._spec)
                 self._process = await asyncio.create_subprocess_exec(
-                    sys.executable, "-I", "-S", "-c", _source(),
+                    sys.executable, "-I", "-S", "-c", _source(), *user,
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
                     stderr=asyncio.subprocess.DEVNULL,
                     cwd="/",
                     env={},
                     start_new_session=True,
-                    **user,
                 )  # fmt: skip
                 self._reader = asyncio.ensure_future(self._read(self._process))
             return self._process
@@ -105,19 +104,20 @@ class Keeper:
                 answer.set_exception(KeeperError("the program that looks at checkpoints has ended"))
 
 
-def _user(spec: JobSpec) -> dict[str, Any]:
-    """To become the job's user; nothing where that is who we are."""
+def _user(spec: JobSpec) -> list[str]:
+    """User, group and further groups that the program takes; [] where that is who we are."""
     if os.geteuid() != 0 or spec.user_id == 0:
-        return {}
+        return []
     try:
         groups = os.getgrouplist(spec.user_name, spec.group_id)
     except (KeyError, OSError):
         groups = [spec.group_id]
-    return {"user": spec.user_id, "group": spec.group_id, "extra_groups": groups}
+    return [str(number) for number in (spec.user_id, spec.group_id, *groups)]
 
 
 @lru_cache(maxsize=1)
 def _source() -> str:
-    """As text: the job's user need not be able to read where minislurm is installed."""
+    """As text. The program becomes the user by itself, when all is loaded: they need not be able to read
+    where Python and minislurm are installed."""
     assert program.__file__ is not None
     return Path(program.__file__).read_text(encoding="utf-8")

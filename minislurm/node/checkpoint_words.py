@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 from minislurm.domain.checkpoint import LARGEST_METADATA, LONGEST_PATH, Checkpoint
@@ -16,15 +17,22 @@ from minislurm.domain.ids import JobId, RunNumber
 from minislurm.node.messages import Ask, RunKey
 
 _INT64 = 2**63
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_BRACKET = re.compile(rb"[\[{]")
+_MOST_BRACKETS = 16
 
 
 def read_message(line: bytes) -> dict[str, Any]:
+    wrong = ValueError("not a JSON object on one line")
+    # Not left to the parser: it would go down as deep as the interpreter can.
+    if len(_BRACKET.findall(_TEXT.sub(b"", line))) > _MOST_BRACKETS:
+        raise wrong
     try:
         message = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError("not a JSON object on one line") from error
+    except ValueError as error:
+        raise wrong from error
     if not isinstance(message, dict):
-        raise ValueError("not a JSON object on one line")
+        raise wrong
     return message
 
 

@@ -98,6 +98,8 @@ class RunRecord(Struct):
     steps: dict[StepId, StepRecord] = field(default_factory=dict)
     #: When it began to run here; 0: not known (`start_time` is set anew when it is adopted).
     began: float = 0.0
+    #: The step that the --checkpoint-command will be, next time.
+    next_command: StepId = CHECKPOINT_STEP
     #: A checkpoint is wanted.
     asked: Ask | None = None
     #: Some process of the run wants to know of that.
@@ -309,11 +311,14 @@ class NodeCore:
             actions += [
                 SignalStep(record.key, step_id, spec.checkpoint_signal.signal, "catch")
                 for step_id, step in record.steps.items()
-                if not step.exited and step_id != CHECKPOINT_STEP
+                if not step.exited and step_id > CHECKPOINT_STEP
             ]
-        if spec.checkpoint_command and BATCH_STEP in record.steps and CHECKPOINT_STEP not in record.steps:
-            record.steps[CHECKPOINT_STEP] = StepRecord(is_first=False)
-            actions.append(RunCheckpointCommand(record.key))
+        is_saving = min(record.steps, default=BATCH_STEP) <= CHECKPOINT_STEP
+        if spec.checkpoint_command and BATCH_STEP in record.steps and not is_saving:
+            step_id = record.next_command
+            record.next_command = StepId(step_id - 1)
+            record.steps[step_id] = StepRecord(is_first=False)
+            actions.append(RunCheckpointCommand(record.key, step_id))
         return actions
 
     def _made(self, event: Made, now: float) -> list[Action]:

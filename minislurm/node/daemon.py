@@ -150,7 +150,7 @@ class Daemon:
                 self._files.checkpoint_asked(action.key, action.asked)
                 self.checkpoints.tell(action.key, action.asked)
             case RunCheckpointCommand():
-                self._run_checkpoint_command(action.key)
+                self._run_checkpoint_command(action)
             case DeleteFiles():
                 prepare = self.core.runs[action.key].prepare
                 self._spawn(self.checkpoints.delete(prepare, action.path))
@@ -303,17 +303,18 @@ class Daemon:
             return
         self._launch(key, BATCH_STEP, order)
 
-    def _run_checkpoint_command(self, key: RunKey) -> None:
+    def _run_checkpoint_command(self, action: RunCheckpointCommand) -> None:
+        key, step_id = action.key, action.step_id
         prepare = self.core.runs[key].prepare
         environment = self._environments.get(key, {})
         try:
-            where = self._where(key, CHECKPOINT_STEP)
-            order = checkpoint_order(prepare, environment, self._place, where)
+            where = self._where(key, step_id)
+            order = checkpoint_order(prepare, step_id, environment, self._place, where)
         except OSError as error:
             log.error("run %s: its checkpoint command is not run: %s", key, error)
-            self.handle(StepExited(key, CHECKPOINT_STEP, burial.NEVER_STARTED, clean=True))
+            self.handle(StepExited(key, step_id, burial.NEVER_STARTED, clean=True))
             return
-        self._launch(key, CHECKPOINT_STEP, order)
+        self._launch(key, step_id, order)
 
     def launch_step(self, key: RunKey, request: StepRequest) -> StepProcess:
         """A step that the core has admitted. Raises OSError."""
@@ -464,7 +465,7 @@ class Daemon:
             steps.add(BATCH_STEP)
             record.start_time = 0.0  # its shepherd knows, and says so
         for step_id in sorted(steps):
-            record.steps[step_id] = StepRecord()
+            record.steps[step_id] = StepRecord(is_first=step_id > CHECKPOINT_STEP)
             if step_id != BATCH_STEP:
                 record.phase = Phase.RUNNING
         for step_id in sorted(steps):

@@ -341,4 +341,6 @@ def _topology(address: str, pattern: str) -> dict[str, str]:
 
 
 def step_name(step_id: StepId) -> str:
-    return {BATCH_STEP: "batch", CHECKPOINT_STEP: "checkpoint"}.get(step_id, str(step_id))
+    if step_id <= CHECKPOINT_STEP:
+        return f"checkpoint{CHECKPOINT_STEP - step_id}"
+    return "batch" if step_id == BATCH_STEP else str(step_id)

@@ -218,6 +218,7 @@ class TellAsked(Struct, frozen=True):
 
 class RunCheckpointCommand(Struct, frozen=True):
     key: RunKey
+    step_id: StepId
 
 
 class DeleteFiles(Struct, frozen=True):

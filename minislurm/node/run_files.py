@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from minislurm.domain.checkpoint import Checkpoint
 from minislurm.domain.errors import ConfigurationError
-from minislurm.domain.ids import BATCH_STEP, JobId, RunNumber, StepId
+from minislurm.domain.ids import BATCH_STEP, CHECKPOINT_STEP, JobId, RunNumber, StepId
 from minislurm.node import spool
 from minislurm.node.core import RunRecord
 from minislurm.node.messages import Ask, CheckpointMade, Exit, Phase, RunKey
@@ -329,6 +329,7 @@ def _read_lines(path: str, number: int, runs: dict[str, _Lines]) -> None:
 
 def _restore_checkpoints(record: RunRecord, lines: _Lines) -> None:
     record.listens = lines.listens
+    record.next_command = StepId(min(CHECKPOINT_STEP, *(step_id - 1 for step_id in lines.states), 0))
     if lines.asked is not None:
         deadline = lines.asked["deadline"]
         request, reason = lines.asked["request"], lines.asked["reason"]

@@ -152,7 +152,7 @@ def test_a_training_script_needs_the_standard_library_alone() -> None:
 
 
 HEAVY = ("grpc", "rich", "numpy", "typer", "google.protobuf", "psutil", "pynvml", "asyncio")
-COMMANDS = ("squeue", "sinfo", "scontrol", "scancel", "sbatch", "srun", "sacctmgr")
+COMMANDS = ("squeue", "sinfo", "scontrol", "scancel", "sbatch", "srun", "sacctmgr", "scheckpoint")
 
 
 def _loaded_by(modules: list[str]) -> dict[str, list[str]]:

@@ -133,7 +133,7 @@ def _checkpoint(cluster: SimCluster, chance: random.Random, number: int) -> None
     job = chance.choice(running)
     cluster.tell(CheckpointListener(job.id, job.run))
     cluster.tell(RequestCheckpoint(JobTarget(job.id), OPERATOR))
-    run = RunNumber(max(1, job.run - chance.randint(0, 1)))
+    run = RunNumber(job.run + chance.choice([0, 0, 1]))
     made = Checkpoint(run, f"/c/{chance.randint(1, 5)}", step=number, time=cluster.now)
     answers = job.checkpoint_requested if chance.random() < 0.5 else 0.0
     cluster.tell(CheckpointMade(job.id, run, made, answers))

@@ -10,7 +10,7 @@ never been stopped, bit for bit, as long as it has as many ranks.
         if saved.after(step) or step == LAST:
             break
 
-Rank 0 decides when to save and when to stop, so that all ranks do it after the same step, and it alone writes.
+Rank 0 decides when to save and when to stop, so that all ranks do it after the same step; it alone writes.
 PyTorch is needed for this module and for nothing else of the package.
 """
 
@@ -21,7 +21,9 @@ import os
 import random
 import re
 import sys
+import time
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,6 +38,8 @@ from minislurm.checkpoint.saving import save_every
 _LOG = logging.getLogger("minislurm.checkpoint")
 _NAME = re.compile(r"step(\d+)\.pt")
 _GO_ON, _SAVE, _STOP = 0, 1, 2
+#: After one that could not be written, no other is tried for so long, unless the run has to stop.
+_PAUSE_S = 30.0
 
 
 class Part(Protocol):
@@ -49,8 +53,8 @@ class Part(Protocol):
 class Checkpoints:
     """Saves and restores the parts, the step and every rank's random numbers.
 
-    `folder`: the same for all ranks; by default the job's (``--checkpoint-dir``). `steps`, `seconds`: how often,
-    besides when one is asked for; by default the job's ``--checkpoint-interval``.
+    `folder`: the same for all ranks; by default the job's (``--checkpoint-dir``). `steps`, `seconds`: how
+    often, besides when one is asked for; by default the job's ``--checkpoint-interval``.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Checkpoints:
         self._folder = Path(folder or os.environ.get("MINISLURM_CHECKPOINT_DIR", "checkpoints"))
         self._saver = save_every(seconds=seconds, steps=steps)
         self._parts = parts
+        self._failed_time = -inf
         self._is_gang = dist.is_available() and dist.is_initialized()
         self._rank = dist.get_rank() if self._is_gang else 0
         # What the ranks tell each other here are a few bytes in main memory, also where they train over NCCL.
@@ -81,7 +86,8 @@ class Checkpoints:
         Called by all ranks, after each step."""
         what = _GO_ON
         if self._rank == 0:
-            what = _STOP if should_stop() else _SAVE if self._saver.due(step) else _GO_ON
+            is_due = self._saver.due(step) and time.monotonic() - self._failed_time > _PAUSE_S
+            what = _STOP if should_stop() else _SAVE if is_due else _GO_ON
         what = self._agreed(what)
         if what != _GO_ON:
             self.save(step)
@@ -101,13 +107,14 @@ class Checkpoints:
             _write(state, path)
         except (OSError, RuntimeError) as error:  # torch.save raises either
             _LOG.error("no checkpoint of step %d: %s", step, error)
+            self._failed_time = time.monotonic()
             return False
         return report(path, step=step)
 
     # Restoring
 
     def _newest(self) -> tuple[int, str]:
-        """The newest that can be read: one that was whole when it was reported may have been damaged since."""
+        """The newest that can be read: one that was whole when it was reported may be damaged by now."""
         for path in self._candidates():
             try:
                 return int(_read(path)["step"]), path
@@ -151,8 +158,8 @@ class Checkpoints:
 
 
 class StepBatches(Sampler[list[int]]):
-    """This rank's batches of indices, shuffled anew in each epoch, without an end. They follow from the number
-    of the step alone, so there is no state to be saved: `first_step` says where to go on."""
+    """This rank's batches of indices, shuffled anew in each epoch, without an end. They follow from the
+    number of the step alone, so there is no state to be saved: `first_step` says where to go on."""
 
     def __init__(
         self, samples: int, batch_size: int, *, first_step: int = 0, seed: int = 0, shuffle: bool = True

@@ -1,5 +1,6 @@
-"""A training on several nodes with torch.distributed that can be stopped anywhere: preempted, its node killed,
-moved to other racks, and the weights at the end are those of a training that was left alone. Run it under srun.
+"""A training on several nodes with torch.distributed that can be stopped anywhere: preempted, its node
+killed, moved to other racks; its weights in the end are those of a training that was left alone. Run it under
+srun.
 
 STEPS and STEP_SECONDS say how long it takes; gloo, so that it needs no GPU.
 """
@@ -61,8 +62,8 @@ def main() -> int:
 
 
 def average_gradients(model: nn.Module) -> None:
-    """DistributedDataParallel does it in buckets, and in other ones in the first step after a start than later:
-    the sums are the same, but not their last bits."""
+    """DistributedDataParallel does it in buckets, and in other ones in the first step after a start than
+    later: the sums are the same, but not their last bits."""
     for parameter in model.parameters():
         assert parameter.grad is not None
         dist.all_reduce(parameter.grad)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A training with PyTorch, preempted three times, its node killed once, moved to another rack: are its weights
-in the end, bit for bit, those of one that nobody disturbed, and how many steps were computed twice?
+"""A training with PyTorch, preempted three times, its node killed once, moved to another rack: are its
+weights in the end, bit for bit, those of one that nobody disturbed, and how many steps were computed twice?
 
 Needs an interpreter with PyTorch: this one, or the one that MINISLURM_TORCH_PYTHON names. Starts a cluster of
 its own (four nodes in two racks, on loopback, in a temporary folder) and ends it.

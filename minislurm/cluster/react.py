@@ -196,7 +196,11 @@ def _reported(job: Job, event: CheckpointReported) -> list[Effect]:
     deleted: list[Effect] = []
     if host is not None and job.spec.checkpoint_keep:
         deleted = [DeleteCheckpoint(host, job.id, job.run, path) for path in event.excess]
-    return [*deleted, *run_timers(job)]
+    # One node has told the processes on it; those of a gang's other nodes still think that it is wanted.
+    told = (
+        _ask(job, withdrawn=True) if event.answers and not job.gives_way and len(job.allocation) > 1 else []
+    )
+    return [*deleted, *told, *run_timers(job)]
 
 
 # A node has come (back): what the state wants of it, said again
@@ -227,8 +231,9 @@ def _say_again(state: ClusterState, job: Job, node: Node, held: bool) -> list[Ef
             return []
         assert job.end_cause is not None
         return [EndRun(node.name, job.id, job.run, job.end_cause, job.end_cause in _KILLING)]
-    if job.state is JobState.RUNNING and job.checkpoint_requested and held:
-        return [AskCheckpoint(node.name, job.id, job.run)]
+    if job.state is JobState.RUNNING and job.can_be_asked and held:
+        # What was asked, or taken back, while it was away.
+        return [AskCheckpoint(node.name, job.id, job.run, withdrawn=not job.checkpoint_requested)]
     if job.state is not JobState.CONFIGURING:
         return []
     if not held:

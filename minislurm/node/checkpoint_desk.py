@@ -18,6 +18,7 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from minislurm.checkpoint.place import LONGEST_LINE, reachable
@@ -187,7 +188,7 @@ class CheckpointDesk:
         record = self._core.runs.get(key)
         if record is None:
             return
-        for name in self._left(key)[:_MOST_LEFT]:
+        for name in self._left(key):
             line = self._take(key, name, record.prepare.job.spec.user_id)
             try:
                 message = read_message(line)
@@ -197,10 +198,13 @@ class CheckpointDesk:
                 log.warning("run %s: a report on disk: %s", key, error)
 
     def _left(self, key: RunKey) -> list[str]:
+        """As many as are looked at, at once: the folder is the user's, who may put there what they want."""
         try:
-            return sorted(name for name in os.listdir(self._files.reports(key)) if name.endswith(".json"))
+            with os.scandir(self._files.reports(key)) as entries:
+                names = [entry.name for entry in islice(entries, _MOST_LEFT)]
         except OSError:
             return []
+        return sorted(name for name in names if name.endswith(".json"))
 
     def _take(self, key: RunKey, name: str, user_id: int) -> bytes:
         """A file that the job's user has put there; b"" for anything else that they may have put there."""

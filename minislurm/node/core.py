@@ -299,8 +299,8 @@ class NodeCore:
         if record is None or record.phase is not Phase.RUNNING or record.ending is not None:
             return []
         if command.withdrawn:
-            record.asked = None
-            return [TellAsked(record.key, None)]
+            was_asked, record.asked = record.asked is not None, None
+            return [TellAsked(record.key, None)] if was_asked else []
         if record.asked is not None and record.asked.request == command.request:
             return []
         record.asked = command

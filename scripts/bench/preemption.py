@@ -2,10 +2,10 @@
 """GPU-hours lost to preemption, by who gives way first: the same trace, load, checkpoints and urgent jobs.
 
 The trace is a piece of Microsoft's Philly log (Jeon et al., USENIX ATC'19), another for each seed, on nodes
-of 8 GPUs in racks of 16, so many that the piece's work is `--load` times what they do while its jobs come. One
-job in ten is urgent: it is in a partition of a higher tier and takes the place of others. An overlay says when
-a job saves: at an interval of its own of 10 minutes to 2 hours; one in seven never does. `--askable` of them
-can be asked for a checkpoint, which takes 10 to 120 seconds; only minislurm's own order asks, as only
+of 8 GPUs in racks of 16, so many that the piece's work is `--load` times what they do while its jobs come.
+One job in ten is urgent: it is in a partition of a higher tier and takes the place of others. An overlay says
+when a job saves: at an interval of its own of 10 minutes to 2 hours; one in seven never does. `--askable` of
+them can be asked for a checkpoint, which takes 10 to 120 seconds; only minislurm's own order asks, as only
 minislurm does.
 
 Lost is work that has to be done again, and 2 minutes for each start after a preemption, times the job's GPUs.

@@ -139,6 +139,36 @@ def test_a_victim_loses_no_step(daemons: Daemons) -> None:
     assert started - wanted < GRACE_S / 2
 
 
+def test_a_gang_hears_and_reports_on_any_node(daemons: Daemons) -> None:
+    """Rank 1, on the second node, saves; rank 0 starts from that as well."""
+    program = """
+import os, time
+from minislurm import checkpoint
+rank, job = int(os.environ["SLURM_PROCID"]), os.environ["SLURM_JOB_ID"]
+start = checkpoint.latest()
+print(f"rank {rank} on {os.environ['SLURMD_NODENAME']} from {start.step if start else 0}", flush=True)
+if start is None:
+    while not checkpoint.should_stop(): time.sleep(0.01)
+    print(f"rank {rank} stops", flush=True)
+    if rank == 1:
+        while not os.path.exists(f"save-{job}"): time.sleep(0.01)
+        open(f"gang-{job}", "w").write("state")
+        checkpoint.report(f"gang-{job}", step=4)
+    time.sleep(600)
+"""
+    (daemons.work / "gang.py").write_text(program)
+    script = f"srun -N2 -n2 {sys.executable} gang.py"
+    gang = submit(daemons, script, "-N2", "--ntasks=2", "--exclusive")
+    daemons.wait(lambda: daemons.job(gang).checkpoint_listens, "it listens")
+    urgent = daemons.sbatch("-p", "urgent", "-N2", "--exclusive", "--wrap", "true")
+    daemons.wait(lambda: len([x for x in lines(daemons, gang) if "stops" in x]) == 2, "both ranks are told")
+    say(daemons, gang, "save")
+    daemons.wait_state(urgent, "COMPLETED")
+    daemons.wait_state(gang, "COMPLETED")
+    said = sorted(line for line in lines(daemons, gang, "rank") if "from" in line)
+    assert said == [f"rank {n} on n{n + 1} from {step}" for n in (0, 1) for step in (0, 4)]
+
+
 def test_what_is_renamed_into_the_folder_is_a_checkpoint(daemons: Daemons) -> None:
     script = """
 if [ -z "$SLURM_RESTART_COUNT" ]; then

@@ -210,6 +210,26 @@ def test_a_daemon_that_comes_back_is_asked_again() -> None:
     assert asked(cluster) == [(job, False)] * 2
 
 
+def test_one_that_comes_back_hears_what_was_taken_back_meanwhile() -> None:
+    cluster, victim, urgent = preempted()
+    cluster.cut_off("n1")
+    cancel(cluster, urgent)
+    cluster.run(1)
+    assert asked(cluster) == [(victim, False)]
+    cluster.register("n1")
+    cluster.run(1)
+    assert asked(cluster) == [(victim, False), (victim, True)]
+
+
+def test_all_nodes_of_a_gang_hear_that_it_is_no_longer_wanted() -> None:
+    cluster = a_cluster(2)
+    job = submit(cluster, nodes=2, checkpoint_signal=SIGNAL)
+    tell(cluster, RequestCheckpoint(target(job), USER))
+    cluster.run(1)
+    answer(cluster, job)
+    assert asked(cluster, "n1") == asked(cluster, "n2") == [(job, False), (job, True)]
+
+
 def test_a_registration_brings_what_was_reported_before_the_end_that_it_tells() -> None:
     cluster = a_cluster()
     job = submit(cluster)

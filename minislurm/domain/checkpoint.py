@@ -38,10 +38,13 @@ class Checkpoint(Struct, frozen=True):
 
 
 class CheckpointSignal(Struct, frozen=True):
-    """``--checkpoint-signal=SIG[@grace]``: asks for a checkpoint. `grace_s` None: the cluster's."""
+    """``--checkpoint-signal=[B:]SIG[@grace]``: asks for a checkpoint those processes that catch it. `grace_s`
+    None: the cluster's. `to_shells`: also shells, which catch every signal when they have anything to do at
+    their exit, and then end: only for a script with a trap for this one."""
 
     signal: int
     grace_s: float | None = None
+    to_shells: bool = False
 
 
 def is_known(checkpoints: Iterable[Checkpoint], new: Checkpoint) -> bool:

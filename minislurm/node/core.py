@@ -308,8 +308,9 @@ class NodeCore:
         spec = record.prepare.job.spec
         if spec.checkpoint_signal is not None:
             # Only to those that catch it: of the others it would be the end.
+            to = "catch_or_shell" if spec.checkpoint_signal.to_shells else "catch"
             actions += [
-                SignalStep(record.key, step_id, spec.checkpoint_signal.signal, "catch")
+                SignalStep(record.key, step_id, spec.checkpoint_signal.signal, to)
                 for step_id, step in record.steps.items()
                 if not step.exited and step_id > CHECKPOINT_STEP
             ]

@@ -188,8 +188,8 @@ class LaunchBatch(Struct, frozen=True):
 
 
 class SignalStep(Struct, frozen=True):
-    """`to`: "all" processes of the step, those that "catch" the signal, the script alone ("leader") or its
-    process "group"."""
+    """`to`: "all" processes of the step, those that "catch" the signal and are no shell ("catch_or_shell": or
+    are one), the script alone ("leader") or its process "group"."""
 
     key: RunKey
     step_id: StepId

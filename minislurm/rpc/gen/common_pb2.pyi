@@ -172,12 +172,14 @@ class Checkpoint(_message.Message):
     def __init__(self, run: _Optional[int] = ..., path: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[int] = ..., size_bytes: _Optional[int] = ..., duration_s: _Optional[float] = ..., time: _Optional[float] = ..., reason: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ..., modified: _Optional[float] = ...) -> None: ...
 
 class CheckpointSignal(_message.Message):
-    __slots__ = ("signal", "grace_s")
+    __slots__ = ("signal", "grace_s", "to_shells")
     SIGNAL_FIELD_NUMBER: _ClassVar[int]
     GRACE_S_FIELD_NUMBER: _ClassVar[int]
+    TO_SHELLS_FIELD_NUMBER: _ClassVar[int]
     signal: int
     grace_s: float
-    def __init__(self, signal: _Optional[int] = ..., grace_s: _Optional[float] = ...) -> None: ...
+    to_shells: bool
+    def __init__(self, signal: _Optional[int] = ..., grace_s: _Optional[float] = ..., to_shells: bool = ...) -> None: ...
 
 class JobSpec(_message.Message):
     __slots__ = ("name", "user_id", "group_id", "user_name", "group_name", "partition", "work_dir", "request", "account", "qos", "is_batch", "script_hash", "script_arguments", "environment_hash", "command", "std_in", "std_out", "std_err", "open_mode_append", "output_mode", "umask", "submit_host", "submit_pid", "nodes_given", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_gpu", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus", "gpus_per_node", "gpus_per_task", "gres", "exclusive", "constraint", "required_nodes", "excluded_nodes", "time_limit_s", "begin_time", "dependencies", "dependency_any", "kill_on_invalid_dependency", "array_tasks", "array_limit", "signal", "requeue", "hold", "nice", "priority", "comment", "wckey", "reservation", "licenses", "deadline", "max_wait_s", "bid", "groups", "checkpoint_dir", "checkpoint_interval_s", "checkpoint_signal", "checkpoint_keep", "checkpoint_restart_s", "checkpoint_command")

@@ -43,6 +43,7 @@ from minislurm.node.messages import (
     StepStarted,
     TellAsked,
 )
+from minislurm.node.tracking import catchers
 from minislurm.rpc.gen import node_pb2
 from tests.builders import a_spec
 from tests.unit.node.node_harness import NodeHarness, run, until
@@ -122,6 +123,38 @@ def test_a_signal_goes_to_those_who_catch_it() -> None:
     core.admit_step(KEY, StepId(0), 1000, is_first=True)
     signals = [SignalStep(KEY, step, 10, "catch") for step in (BATCH_STEP, StepId(0))]
     assert hears(core, ASK) == [TellAsked(KEY, ASK), *signals]
+
+
+def test_shells_are_signalled_only_if_that_is_asked_for() -> None:
+    core = running(checkpoint_signal=CheckpointSignal(10, to_shells=True))
+    assert hears(core, ASK)[1:] == [SignalStep(KEY, BATCH_STEP, 10, "catch_or_shell")]
+
+
+def test_who_catches_a_signal(tmp_path: Path) -> None:
+    """A shell with a trap for its exit catches all signals, and ends of them."""
+    programs = {
+        "plain": ["sleep", "60"],
+        "python": [sys.executable, "-c", "import signal, time; signal.signal(10, id); print(1, flush=True);"
+                   "time.sleep(60)"],
+        "shell": ["bash", "-c", "trap true EXIT; echo 1; sleep 60; true"],
+    }  # fmt: skip
+    started = {
+        name: subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True)
+        for name, words in programs.items()
+    }
+    try:
+        for name in ("python", "shell"):
+            output = started[name].stdout
+            assert output is not None
+            assert output.readline() == b"1\n"
+        pids = {process.pid: name for name, process in started.items()}
+        caught = [[pids[pid] for pid in catchers(pids, 10, shells=shells)] for shells in (False, True)]
+        assert caught == [["python"], ["python", "shell"]]
+        assert catchers([2**22 + 1], 10, shells=True) == []
+    finally:
+        for process in started.values():
+            os.killpg(process.pid, 9)
+            process.communicate()
 
 
 def test_the_command_runs_one_at_a_time() -> None:

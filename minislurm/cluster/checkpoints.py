@@ -21,6 +21,7 @@ from minislurm.cluster.events import (
 from minislurm.cluster.messages import (
     CheckpointDeadline,
     CheckpointDue,
+    CheckpointFailed,
     CheckpointListener,
     CheckpointMade,
 )
@@ -55,6 +56,14 @@ def decide_made(state: ClusterState, message: CheckpointMade, now: float) -> lis
     return [CheckpointReported(now, job.id, job.run, made, answers, paths), *end]
 
 
+def decide_failed(state: ClusterState, message: CheckpointFailed, now: float) -> list[Event]:
+    """No checkpoint will come of this request: who gives way has nothing to wait for."""
+    job = _running(state, message.job_id, message.run)
+    if job is None or not message.request or message.request != job.checkpoint_requested:
+        return []
+    return [end_saved(state, job, now) if job.gives_way else CheckpointWithdrawn(now, job.id, job.run)]
+
+
 def decide_listener(state: ClusterState, message: CheckpointListener, now: float) -> list[Event]:
     job = _running(state, message.job_id, message.run)
     return [] if job is None or job.checkpoint_listens else [CheckpointListening(now, job.id, job.run)]
@@ -65,15 +74,16 @@ def decide_listener(state: ClusterState, message: CheckpointListener, now: float
 
 def decide_due(state: ClusterState, message: CheckpointDue, now: float) -> list[Event]:
     job = _running(state, message.job_id, message.run)
-    if job is None or job.checkpoint_requested or not job.can_be_asked or due_time(job) > now:
+    if job is None or job.gives_way or not job.can_be_asked or due_time(job) > now:
         return []
     return [CheckpointRequested(now, job.id, job.run, "interval")]
 
 
 def due_time(job: Job) -> float:
-    """When the interval is over, since its run's start or last checkpoint."""
+    """When the interval is over, since its run's start or last checkpoint. One that was asked for and did not
+    come is asked for again."""
     last = max([one.time for one in job.checkpoints if one.run == job.run], default=0.0)
-    return max(job.start_time, last) + job.spec.checkpoint_interval_s
+    return max(job.start_time, last, job.checkpoint_requested) + job.spec.checkpoint_interval_s
 
 
 # Giving way

@@ -283,6 +283,13 @@ class CheckpointMade(Struct, frozen=True):
     answers: float = 0.0
 
 
+class CheckpointFailed(Struct, frozen=True):
+    """The --checkpoint-command, the run's only way to save, has not done what was asked."""
+
+    key: RunKey
+    request: float
+
+
 class CheckpointListener(Struct, frozen=True):
     key: RunKey
 
@@ -295,6 +302,7 @@ Report = (
     | RunCleaned
     | StepEnded
     | CheckpointMade
+    | CheckpointFailed
     | CheckpointListener
 )
 Action = (

@@ -298,6 +298,20 @@ def test_a_victim_that_does_not_save_is_ended_at_its_deadline(daemons: Daemons) 
     assert daemons.job(victim).requeues == {"preempt": 1}
 
 
+def test_a_victim_whose_command_fails_is_not_waited_for(daemons: Daemons) -> None:
+    command = "echo cannot save; false"
+    victim = submit(
+        daemons, "say up; wait_for gate", "-w", "n1", "--exclusive", f"--checkpoint-command={command}"
+    )
+    wait_said(daemons, victim, "up")
+    urgent = daemons.sbatch("-p", "urgent", "-w", "n1", "--exclusive", "--wrap", "true")
+    daemons.wait_state(urgent, "COMPLETED")
+    assert daemons.job(urgent).start_time - daemons.job(victim).preempt_time < GRACE_S / 2
+    say(daemons, victim, "gate")
+    daemons.wait_state(victim, "COMPLETED")
+    assert "cannot save" in lines(daemons, victim)
+
+
 def test_a_victim_goes_on_when_its_preemptor_is_cancelled(daemons: Daemons) -> None:
     script = "trap 'say asked' USR1; say up; until [ -e gate-$SLURM_JOB_ID ]; do sleep 0.05; done; echo end"
     victim = submit(daemons, script, "-w", "n1", "--exclusive", "--checkpoint-signal=B:USR1")

@@ -25,6 +25,7 @@ from minislurm.node.core import NodeCore
 from minislurm.node.messages import (
     Action,
     Ask,
+    CheckpointFailed,
     CheckpointListener,
     CheckpointMade,
     Command,
@@ -166,6 +167,23 @@ def test_the_command_runs_one_at_a_time() -> None:
     again = Ask(KEY, 30.0, "user")
     second = RunCheckpointCommand(KEY, StepId(CHECKPOINT_STEP - 1))
     assert hears(core, again) == [TellAsked(KEY, again), second]
+
+
+@pytest.mark.parametrize(
+    ("reports", "listens", "code", "fails"),
+    [(False, False, 1, True), (True, False, 1, False), (False, True, 1, False), (False, False, 0, False)],
+)
+def test_a_command_that_fails_is_waited_for_by_nobody(
+    reports: bool, listens: bool, code: int, fails: bool
+) -> None:
+    core = running(checkpoint_command="save")
+    hears(core, PREEMPT)
+    if reports:
+        hears(core, Made(KEY, made(time=19.9)))
+    if listens:
+        hears(core, Listens(KEY))
+    actions = hears(core, StepExited(KEY, CHECKPOINT_STEP, Exit(exit_code=code), clean=True))
+    assert (CheckpointFailed(KEY, PREEMPT.request) in actions) is fails
 
 
 def test_it_is_said_once_that_somebody_listens() -> None:

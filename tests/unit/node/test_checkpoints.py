@@ -358,6 +358,31 @@ def test_what_the_controller_has_not_acknowledged_survives_a_restart(tmp_path: P
     run(test())
 
 
+def test_what_was_renamed_while_no_daemon_was_there_is_found_at_the_end(tmp_path: Path) -> None:
+    """Also where the run was over before the next daemon came."""
+    script = """
+touch up-1; until [ -e go ]; do sleep 0.02; done
+echo weights > new; touch -d '1 hour ago' new; mv new $MINISLURM_CHECKPOINT_DIR/step5
+"""
+
+    async def test() -> None:
+        async with NodeHarness(tmp_path) as node:
+            await started(node, script, checkpoint_dir="c")
+            await until(lambda: (tmp_path / "up-1").exists())
+            await node.stop()
+            (tmp_path / "go").touch()
+            logs = list((tmp_path / "spool").glob("log.*"))
+            await until(lambda: any(b'"end"' in log.read_bytes() for log in logs))
+            await node.start()
+            said = await node.controller.report(1, "checkpoint_made")
+            assert said.checkpoint.path == str(tmp_path / "c" / "step5")
+            await node.is_clean(1)
+            status = next(s for s in node.controller.registrations[-1].runs if s.job_id == 1)
+            assert [one.checkpoint.path for one in status.checkpoints] == [said.checkpoint.path]
+
+    run(test())
+
+
 def test_a_listener_is_told_and_told_again_by_the_next_daemon(tmp_path: Path) -> None:
     program = f"""
 import sys, time; sys.path.insert(0, {str(ROOT)!r})

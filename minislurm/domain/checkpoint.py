@@ -30,7 +30,7 @@ class Checkpoint(Struct, frozen=True):
     duration_s: float = 0.0
     #: When it was reported (Unix seconds).
     time: float = 0.0
-    #: Why it was asked for ("user", "interval", "preempt", "time_slice"); "": it was not.
+    #: Why it was asked for ("user", "interval", "time_limit", "preempt", "time_slice"); "": it was not.
     reason: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
     #: Newest time of modification of its files when it was reported: by it and the size it is known again.

@@ -202,6 +202,37 @@ def test_an_interval_counts_from_when_somebody_listens() -> None:
     assert asked(cluster) == [(job, False)]
 
 
+@pytest.mark.parametrize(("grace_s", "ahead_s"), [(None, 60), (20.0, 20), (900.0, 150)])
+def test_a_run_is_asked_before_its_time_limit(grace_s: float | None, ahead_s: float) -> None:
+    cluster = a_cluster()
+    job = submit(cluster, checkpoint_signal=CheckpointSignal(10, grace_s), time_limit_s=300.0)
+    cluster.run(300 - ahead_s - 1)
+    assert asked(cluster) == []
+    cluster.run(2)
+    assert asked(cluster) == [(job, False)]
+    assert cluster.job(job).checkpoint_reason == "time_limit"
+    answer(cluster, job)
+    cluster.run(ahead_s - 3)
+    assert asked(cluster) == [(job, False)]
+    assert running(cluster) == {job}, "it has its time"
+    cluster.run(10)
+    assert cluster.job(job).state is JobState.TIMEOUT
+
+
+def test_who_has_just_saved_is_not_asked_before_the_limit() -> None:
+    cluster = a_cluster()
+    job = submit(cluster, checkpoint_signal=SIGNAL, time_limit_s=300.0)
+    cluster.run(241)
+    assert len(asked(cluster)) == 1
+    cluster = a_cluster()
+    job = submit(cluster, time_limit_s=300.0)
+    cluster.run(250)
+    report(cluster, job)
+    cluster.tell(CheckpointListener(job, RunNumber(1)))
+    cluster.run(20)
+    assert asked(cluster) == []
+
+
 def test_an_interval_that_nobody_answered_is_asked_again() -> None:
     cluster = a_cluster()
     job = submit(cluster, checkpoint_signal=SIGNAL, checkpoint_interval_s=100.0)

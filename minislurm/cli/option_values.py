@@ -160,12 +160,12 @@ def parse_checkpoint_restart(text: str) -> float:
 
 
 def parse_checkpoint_signal(text: str) -> CheckpointSignal:
-    """``SIG[@seconds]``"""
-    name, at, grace = text.partition("@")
+    """``[B:]SIG[@seconds]``"""
+    name, at, grace = text.removeprefix("B:").partition("@")
     number = parse_signal(name)
     if number in (signal.SIGKILL, signal.SIGSTOP) or (at and not re.match(r"[0-9]{1,5}\Z", grace)):
         raise ValueError(text)
-    return CheckpointSignal(number, float(grace) if at else None)
+    return CheckpointSignal(number, float(grace) if at else None, to_shells=text.startswith("B:"))
 
 
 def parse_gpus(text: str) -> GpuGroup:

@@ -284,8 +284,9 @@ _CHECKPOINTS = (
         parse_checkpoint_interval,
     ),
     _checkpoint_option(
-        "checkpoint-signal", "The signal that asks for one, sent to the processes that catch it, and how "
-        "long it may take when the job has to give way.", "SIGNAL[@SECONDS]", parse_checkpoint_signal,
+        "checkpoint-signal", "The signal that asks for one, sent to the processes that catch it (to shells "
+        "only with B:), and how long it may take when the job has to give way.", "[B:]SIGNAL[@SECONDS]",
+        parse_checkpoint_signal,
     ),
     _checkpoint_option(
         "checkpoint-keep", "Keep so many of the newest checkpoints, and delete older ones in "

@@ -110,7 +110,8 @@ def _checkpoints(row: JobRow) -> Iterator[str]:
     if spec.checkpoint_dir or spec.checkpoint_command or spec.checkpoint_signal is not None:
         asked = spec.checkpoint_signal
         grace = f"@{asked.grace_s:g}" if asked is not None and asked.grace_s is not None else ""
-        signal = signal_name(asked.signal) + grace if asked is not None else NULL
+        shells = "B:" if asked is not None and asked.to_shells else ""
+        signal = f"{shells}{signal_name(asked.signal)}{grace}" if asked is not None else NULL
         interval = format_duration_long(spec.checkpoint_interval_s) if spec.checkpoint_interval_s else "None"
         yield (
             f"CheckpointDir={spec.checkpoint_dir or NULL} CheckpointInterval={interval} "

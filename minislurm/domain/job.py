@@ -283,11 +283,11 @@ class Job(Struct):
     checkpoints: tuple[Checkpoint, ...] = ()
     #: When the run was asked for one that it has not yet reported; 0: none is asked for.
     checkpoint_requested: float = 0.0
-    #: Why: "user", "interval", "preempt", "time_slice".
+    #: Why: "user", "interval", "time_limit", "preempt", "time_slice".
     checkpoint_reason: str = ""
     #: Of a run that gives way when it has saved: when it must at the latest; 0: it was not asked to.
     checkpoint_deadline: float = 0.0
-    #: Why such a run is requeued ("preempt", "time_slice"); "": it is not.
+    #: Why such a run is requeued ("time_limit", "preempt", "time_slice"); "": it is not.
     comes_back: str = ""
     #: Some process of the run has said that it wants to know when a checkpoint is wanted.
     checkpoint_listens: bool = False

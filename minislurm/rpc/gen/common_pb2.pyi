@@ -172,12 +172,14 @@ class Checkpoint(_message.Message):
     def __init__(self, run: _Optional[int] = ..., path: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[int] = ..., size_bytes: _Optional[int] = ..., duration_s: _Optional[float] = ..., time: _Optional[float] = ..., reason: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ..., modified: _Optional[float] = ...) -> None: ...
 
 class CheckpointSignal(_message.Message):
-    __slots__ = ("signal", "grace_s")
+    __slots__ = ("signal", "grace_s", "to_shells")
     SIGNAL_FIELD_NUMBER: _ClassVar[int]
     GRACE_S_FIELD_NUMBER: _ClassVar[int]
+    TO_SHELLS_FIELD_NUMBER: _ClassVar[int]
     signal: int
     grace_s: float
-    def __init__(self, signal: _Optional[int] = ..., grace_s: _Optional[float] = ...) -> None: ...
+    to_shells: bool
+    def __init__(self, signal: _Optional[int] = ..., grace_s: _Optional[float] = ..., to_shells: bool = ...) -> None: ...
 
 class PreemptionWish(_message.Message):
     __slots__ = ("policy", "min_difference", "max_victims")

@@ -417,8 +417,11 @@ def _end_step_on_nodes(state: ClusterState, event: StepNodeEnded) -> None:
 def _register(state: ClusterState, event: NodeRegistered) -> None:
     node = state.nodes[event.node]
     moved = node.facts.topology != event.facts.topology
+    shape = _shape(node)
     node.facts = event.facts
-    state.kept.kinds.clear()
+    # When the controller comes back, all of its nodes say again what it knows.
+    if moved or _shape(node) != shape:
+        state.kept.forget_kinds()
     if moved:
         state.place_nodes()
     node.stale_runs = tuple(
@@ -426,6 +429,10 @@ def _register(state: ClusterState, event: NodeRegistered) -> None:
     )
     state.touch_node(node.name)
     state.accounts.capacity_is_known = False
+
+
+def _shape(node: Node) -> tuple[object, ...]:
+    return node.cpus, node.memory_mib, node.gpus
 
 
 def is_current(state: ClusterState, node: Node, job_id: JobId, run: RunNumber) -> bool:

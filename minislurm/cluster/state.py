@@ -21,6 +21,7 @@ from minislurm.domain.node import Node, NodeSpec
 from minislurm.domain.reservation import Reservation
 from minislurm.domain.states import JobState, PartitionState
 from minislurm.domain.topology import Topology
+from minislurm.scheduling.ever import Ever
 from minislurm.scheduling.model import NodeAvailability, RunningJob
 
 
@@ -63,6 +64,13 @@ class Kept(Struct):
     partitions: dict[str, Partition] = field(default_factory=dict)
     #: By partition: one node of each kind, of what it has.
     kinds: dict[str, tuple[Node, ...]] = field(default_factory=dict)
+    #: Of what nodes are made, like the kinds; made when it is asked for.
+    ever: Ever | None = None
+
+    def forget_kinds(self) -> None:
+        """A node has another shape or place now."""
+        self.kinds.clear()
+        self.ever = None
 
     def __eq__(self, other: object) -> bool:
         # States that differ in nothing but this are equal.

@@ -114,8 +114,10 @@ def test_what_can_never_fit_is_refused_and_said() -> None:
 
 def test_what_still_waits_at_the_end_says_why() -> None:
     configuration = a_configuration(2, cpus=4)
-    (outcome,) = replay(a_workload(a_trace_job(0, 10, 12)), configuration).outcomes
-    assert (outcome.state, outcome.is_known, outcome.why) == (None, True, "PartitionConfig")
+    (partition,) = configuration.partitions
+    short = replace(configuration, partitions=(replace(partition, max_time_s=60.0),))
+    (outcome,) = replay(a_workload(a_trace_job(0, 10, 2, limit_s=100.0)), short).outcomes
+    assert (outcome.state, outcome.is_known, outcome.why) == (None, True, "PartitionTimeLimit")
 
 
 WORKLOAD = generate(Synthetic(jobs=120, load=1.2, largest=32), 64, seed=3)

@@ -271,7 +271,7 @@ def test_what_is_limited_holds_nobody_up_and_gets_no_reservation() -> None:
     plan = schedule(taken)
     assert started(plan) == [1, 5]
     assert {plan.waits[job].reason.value for job in (2, 3, 4)} == {"QOSMaxJobsPerUserLimit"}  # type: ignore[index]
-    assert plan.waits[2].detail == "QOS q: 1 jobs of ann run, at most 1"  # type: ignore[index]
+    assert plan.waits[2].detail == "QOS q: 1 job of ann runs, at most 1"  # type: ignore[index]
 
 
 def test_whole_nodes_count_for_what_they_are() -> None:

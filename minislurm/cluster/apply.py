@@ -22,6 +22,7 @@ from minislurm.cluster.events import (
     NodeReleased,
     NodeWeightChanged,
     PartitionChanged,
+    PartitionUpdated,
     PendingEnded,
     RequestHandled,
     RequestsForgotten,
@@ -114,6 +115,8 @@ def apply(state: ClusterState, event: Event) -> None:
         case PartitionChanged():
             state.partition_states[event.name] = event.state
             state.kept.partitions.pop(event.name, None)
+        case PartitionUpdated():
+            state.set_partition(event.name, event.settings)
         case AccountsChanged():
             state.change_accounts(event.changes, event.time)
             _remember(state, RequestRecord(event.request_id, event.time))

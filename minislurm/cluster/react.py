@@ -31,6 +31,7 @@ from minislurm.cluster.events import (
     NodeReleased,
     NodeWeightChanged,
     PartitionChanged,
+    PartitionUpdated,
     PendingEnded,
     ReservationChanged,
     ReservationEnded,
@@ -101,7 +102,7 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
             return [_SCHEDULE, *reservation_timers(event.reservation)]
         case AccountsChanged():
             return [_SCHEDULE]
-        case PartitionChanged() | ReservationEnded() | NodeWeightChanged():
+        case PartitionChanged() | PartitionUpdated() | ReservationEnded() | NodeWeightChanged():
             return [_SCHEDULE]
         case _:
             return []

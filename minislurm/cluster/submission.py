@@ -85,7 +85,9 @@ def _accepted(
 def _partition_of(state: ClusterState, spec: JobSpec) -> Partition | Refusal:
     if not spec.partition:
         default = state.configuration.default_partition
-        return default or Refusal(RefusalCode.INVALID_PARTITION, details=("No partition specified",))
+        if default is None:
+            return Refusal(RefusalCode.INVALID_PARTITION, details=("No partition specified",))
+        return state.partitions[default.name]
     found = state.partitions.get(spec.partition)
     if found is None:
         detail = f"invalid partition specified: {spec.partition}"

@@ -326,7 +326,7 @@ def _units(configuration: Configuration) -> int:
 def _skipped(workload: Workload) -> list[str]:
     if not workload.skipped:
         return []
-    return [f"{len(workload.skipped)} lines skipped, the first: {workload.skipped[0]}"]
+    return [trace_file.skipped_lines(workload.skipped)]
 
 
 def _settings(options: argparse.Namespace) -> tuple[tuple[str, str], ...]:

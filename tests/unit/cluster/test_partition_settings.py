@@ -1,4 +1,4 @@
-"""`scontrol update PartitionName=` holds at once and outlives restarts; a new configuration may take it back."""
+"""`scontrol update PartitionName=` holds at once and outlives restarts; a new configuration may change it."""
 
 from __future__ import annotations
 

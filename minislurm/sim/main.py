@@ -7,6 +7,7 @@ import argparse
 import gc
 import sys
 from collections.abc import Callable, Sequence
+from math import inf, nan
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -359,31 +360,39 @@ def _write(path: str, text: str) -> None:
 
 
 def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise ValueError
-    return value
+    return _number(text, 0.0, inf, "a number above 0")
 
 
 def _share(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 1:
-        raise ValueError
+    return _number(text, 0.0, 1.0, "a number above 0, 1 at most")
+
+
+def _number(text: str, above: float, most: float, allowed: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = nan
+    if not above < value <= most or value == inf:
+        raise argparse.ArgumentTypeError(f"must be {allowed}, not {text!r}")
     return value
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"must be a whole number above 0, not {text!r}")
+    return int(text)
 
 
 def _duration(text: str) -> float:
     """Slurm's forms: 30 is minutes, 1:00:00 an hour, 7-00:00:00 a week."""
-    seconds = times.parse_duration(text)
+    try:
+        seconds = times.parse_duration(text)
+    except ValueError:
+        seconds = None
     if not seconds:
-        raise ValueError
+        raise argparse.ArgumentTypeError(
+            f"must be a time above 0, such as 30 (minutes), 1:00:00 or 7-0, not {text!r}"
+        )
     return seconds
 
 

@@ -92,7 +92,7 @@ def bars(result: Result, rack: str, capacity: int) -> list[Bar]:
     ]
     free_from = [-np.inf] * capacity
     found: list[Bar] = []
-    # By start, not by job: who was submitted before may have started later, and its lanes are free until then.
+    # By start: who was submitted before may have started later, and its lanes are free until then.
     for start_s, end_s, number, units in sorted(runs):
         lanes = [lane for lane, free in enumerate(free_from) if free <= start_s][:units]
         for lane in lanes:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from minislurm.domain import times
 from minislurm.domain.configuration import Configuration
+from minislurm.domain.configuration_values import CHOICES
 from minislurm.domain.errors import ConfigurationError, MinislurmError, UsageError
 from minislurm.sim import cluster_file, policy, trace_file
 from minislurm.sim.checkpoints import Checkpoints
@@ -79,7 +80,11 @@ def _parser() -> argparse.ArgumentParser:
         "--policy", metavar="NAME", action="append", default=[],
         help=f"one of {', '.join(policy.POLICIES)}; repeatable, all are compared (default: configured)",
     )  # fmt: skip
-    add("--placement", metavar="NAME", help="how every partition chooses nodes: binpack, spread")
+    add(
+        "--placement",
+        metavar="NAME",
+        help=f"how every partition chooses nodes: {', '.join(CHOICES['placement'])}",
+    )
     add(
         "--runtimes", choices=["estimates", "exact", "history"], default="estimates",
         help="what the scheduler knows: the users' estimates (default), or each job's run time; of a live "

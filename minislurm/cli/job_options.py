@@ -5,7 +5,9 @@ from __future__ import annotations
 from msgspec import Struct
 
 from minislurm.cli.option_values import NodeCount, SwitchCount, TopologyLevel
+from minislurm.domain.checkpoint import CheckpointSignal
 from minislurm.domain.job import SignalBeforeEnd
+from minislurm.domain.preemption import PreemptionWish
 
 
 class JobOptions(Struct):
@@ -58,9 +60,20 @@ class JobOptions(Struct):
     priority: int | None = None
     #: Credits for a GPU-hour, or a CPU-hour of a job without GPUs.
     bid: float = 0.0
+    preemption: PreemptionWish | None = None
     requeue: bool | None = None
     signal: SignalBeforeEnd | None = None
     clusters: str = ""
+
+    # its checkpoints
+    checkpoint_dir: str = ""
+    #: Seconds; 0: never asked for because of its age.
+    checkpoint_interval: float = 0.0
+    checkpoint_signal: CheckpointSignal | None = None
+    #: 0: all.
+    checkpoint_keep: int = 0
+    checkpoint_restart_s: float | None = None
+    checkpoint_command: str = ""
 
     # its streams, folder and environment
     output: str = ""

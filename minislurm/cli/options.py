@@ -8,7 +8,7 @@ and give `JobOptions` its attribute.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import field
 
@@ -23,12 +23,17 @@ from minislurm.cli.option_values import (
     parse_begin,
     parse_bid,
     parse_capability,
+    parse_checkpoint_dir,
+    parse_checkpoint_interval,
+    parse_checkpoint_restart,
+    parse_checkpoint_signal,
     parse_deadline,
     parse_exclusive,
     parse_nice,
     parse_nodes,
     parse_open_mode,
     parse_output_mode,
+    parse_preemption,
     parse_priority,
     parse_seconds,
     parse_signal_before_end,
@@ -46,6 +51,7 @@ _BATCH = (SBATCH,)
 _STEPS = (SRUN,)
 
 RESOURCES, JOB, STREAMS, STEP, REPORTING = "Resources", "Job", "Files and environment", "Step", "Reporting"
+CHECKPOINTS = "Checkpoints (minislurm's own)"
 
 
 class JobOption(Option, frozen=True):
@@ -234,6 +240,11 @@ _JOB = (
         "(minislurm's own).", "AMOUNT", parse=parse_bid, panel=JOB, abbreviates=False,
     ),
     JobOption(
+        "preemption", "", "Whose place the job may take: nobody's (never), of jobs lower by tier or QOS, "
+        "or of borrowers as well; least difference of priorities, most victims (minislurm's own).",
+        "POLICY[,difference=N][,victims=N]", parse=parse_preemption, panel=JOB, abbreviates=False,
+    ),
+    JobOption(
         "requeue", "", "The job may be requeued.", argument=Argument.NONE, commands=_BATCH,
         environment={SBATCH: ("SBATCH_REQUEUE",)}, panel=JOB,
     ),
@@ -250,6 +261,44 @@ _JOB = (
         "clusters", "M", "The cluster to submit to; there is only this one.", "NAME", commands=_BATCH,
         aliases=("cluster",),
         environment={SBATCH: ("SBATCH_CLUSTERS", "SLURM_CLUSTERS")}, panel=JOB,
+    ),
+)  # fmt: skip
+
+
+def _checkpoint_option(
+    name: str, help: str, metavar: str, parse: Callable[[str], object] = str, field: str = ""
+) -> JobOption:
+    return JobOption(
+        name, "", help, metavar, parse=parse, field=field, commands=_BATCH, panel=CHECKPOINTS,
+        abbreviates=False, environment={SBATCH: ("SBATCH_" + name.replace("-", "_").upper(),)},
+    )  # fmt: skip
+
+
+_CHECKPOINTS = (
+    _checkpoint_option(
+        "checkpoint-dir", "Folder of the job's checkpoints, made if need be: a file or folder that is "
+        "renamed into it is one (symbols as in --output).", "DIR", parse_checkpoint_dir,
+    ),
+    _checkpoint_option(
+        "checkpoint-interval", "Ask for a checkpoint when the last one is so old.", "TIME",
+        parse_checkpoint_interval,
+    ),
+    _checkpoint_option(
+        "checkpoint-signal", "The signal that asks for one, sent to the processes that catch it (to shells "
+        "only with B:), and how long it may take when the job has to give way.", "[B:]SIGNAL[@SECONDS]",
+        parse_checkpoint_signal,
+    ),
+    _checkpoint_option(
+        "checkpoint-keep", "Keep so many of the newest checkpoints, and delete older ones in "
+        "--checkpoint-dir.", "N", count("checkpoint-keep"),
+    ),
+    _checkpoint_option(
+        "checkpoint-restart-time", "What a restart costs: from the job's start until it does new work.",
+        "TIME", parse_checkpoint_restart, "checkpoint_restart_s",
+    ),
+    _checkpoint_option(
+        "checkpoint-command", "A command, run in the job on its first node, that makes a checkpoint and "
+        "reports it (scheckpoint report, or a rename into --checkpoint-dir).", "COMMAND",
     ),
 )  # fmt: skip
 
@@ -394,7 +443,7 @@ def _unsupported() -> tuple[JobOption, ...]:
 
 
 JOB_OPTIONS: tuple[JobOption, ...] = (
-    *_RESOURCES, *_JOB, *_STREAMS, *_SBATCH, *_SRUN, *_REPORTING, *_unsupported(),
+    *_RESOURCES, *_JOB, *_CHECKPOINTS, *_STREAMS, *_SBATCH, *_SRUN, *_REPORTING, *_unsupported(),
 )  # fmt: skip
 
 #: Values that say no where an option takes none.

@@ -19,7 +19,10 @@ from minislurm.cli.resource_text import (
     tres_per_task,
 )
 from minislurm.domain.hostlist import compress
+from minislurm.domain.memory import format_size
+from minislurm.domain.preemption import PreemptionWish
 from minislurm.domain.resources import NodeAllocation, ResourceRequest
+from minislurm.domain.signals import signal_name
 from minislurm.domain.times import format_duration_long, format_time
 
 
@@ -37,6 +40,8 @@ def _lines(row: JobRow, details: bool) -> Iterator[str]:
     yield f"Priority={row.priority} Nice={job.nice} Account={spec.account or NULL} QOS={spec.qos or NULL}"
     if job.bid:
         yield f"Bid={job.bid:.10g} Price={job.price:.10g}"
+    if spec.preemption is not None:
+        yield f"Preemption={preemption_text(spec.preemption)}"
     yield f"JobState={job.state.value} Reason={row.reason} Dependency={row.dependency_text or NULL}"
     yield (
         f"Requeue={int(job.requeue)} Restarts={job.restarts} BatchFlag={int(spec.is_batch)} Reboot=0 "
@@ -81,8 +86,38 @@ def _lines(row: JobRow, details: bool) -> Iterator[str]:
         yield f"Switches={job.asked_request.switches}@{wait}"
     if request.topology_level or request.segment:
         yield _place(request)
+    yield from _checkpoints(row)
     yield "Power="
     yield from _requested_tres(row)
+
+
+def _checkpoints(row: JobRow) -> Iterator[str]:
+    """minislurm's own lines: the last checkpoint, and how one is made."""
+    job, spec = row.job, row.job.spec
+    if job.checkpoints:
+        last = job.checkpoints[-1]
+        size = format_size(last.size_bytes)
+        yield (
+            f"Checkpoint={last.path} CheckpointStep={last.step if last.step >= 0 else NULL} "
+            f"CheckpointTime={format_time(last.time)} CheckpointRun={last.run} CheckpointSize={size}"
+        )
+    if job.checkpoint_requested:
+        until = format_time(job.checkpoint_deadline) if job.checkpoint_deadline else "None"
+        yield (
+            f"CheckpointRequested={format_time(job.checkpoint_requested)} "
+            f"CheckpointReason={job.checkpoint_reason} CheckpointDeadline={until}"
+        )
+    if spec.checkpoint_dir or spec.checkpoint_command or spec.checkpoint_signal is not None:
+        asked = spec.checkpoint_signal
+        grace = f"@{asked.grace_s:g}" if asked is not None and asked.grace_s is not None else ""
+        shells = "B:" if asked is not None and asked.to_shells else ""
+        signal = f"{shells}{signal_name(asked.signal)}{grace}" if asked is not None else NULL
+        interval = format_duration_long(spec.checkpoint_interval_s) if spec.checkpoint_interval_s else "None"
+        yield (
+            f"CheckpointDir={spec.checkpoint_dir or NULL} CheckpointInterval={interval} "
+            f"CheckpointSignal={signal} CheckpointKeep={spec.checkpoint_keep or 'ALL'} "
+            f"CheckpointCommand={spec.checkpoint_command or NULL}"
+        )
 
 
 def _place(request: ResourceRequest) -> str:
@@ -103,6 +138,16 @@ def _identity(row: JobRow) -> str:
     elif job.is_component:
         array = f" HetJobId={job.het_job_id} HetJobOffset={job.het_job_offset}"
     return f"JobId={job.id}{array} JobName={job.name}"
+
+
+def preemption_text(wish: PreemptionWish) -> str:
+    """As given to --preemption."""
+    words = [wish.policy] if wish.policy else []
+    if wish.min_difference is not None:
+        words.append(f"difference={wish.min_difference}")
+    if wish.max_victims is not None:
+        words.append(f"victims={wish.max_victims}")
+    return ",".join(words)
 
 
 def _times(row: JobRow) -> Iterator[str]:

@@ -7,6 +7,11 @@ from msgspec.structs import replace
 from minislurm.cluster.budgets import held_milli
 from minislurm.cluster.events import (
     AccountsChanged,
+    CheckpointDropped,
+    CheckpointListening,
+    CheckpointReported,
+    CheckpointRequested,
+    CheckpointWithdrawn,
     ClusterConfigured,
     DependencySettled,
     Event,
@@ -37,12 +42,15 @@ from minislurm.cluster.events import (
     StepNodeEnded,
     TaskDetached,
 )
+from minislurm.cluster.losses import count_true_cost, forget_preemption, remember_preemption
 from minislurm.cluster.state import ArraySummary, ClusterState, RequestRecord
 from minislurm.domain import configuration_file
+from minislurm.domain.checkpoint import with_reported
 from minislurm.domain.exhaustive import assert_never
 from minislurm.domain.ids import Bitmap, JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.node import Node
+from minislurm.domain.preemption import PreemptionRecord
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import JobState, NodeState, Reason
 from minislurm.domain.tres import tres_of_allocation
@@ -57,11 +65,14 @@ def apply(state: ClusterState, event: Event) -> None:
         case RunStarted():
             job = _touch(state, event.job_id)  # it holds nodes as before: no index differs
             job.state = JobState.RUNNING
+            job.claims, job.claim_time = 0, 0.0
             job.start_time = event.time
             for part in job.allocation:
                 state.nodes[part.node].launch_failures = 0
         case RunEnding():
             _begin_ending(state, event)
+            if event.decision is not None:
+                _claim(state, event.decision)
         case RunEnded():
             _end_run(state, event)
         case ClusterConfigured():
@@ -114,11 +125,12 @@ def apply(state: ClusterState, event: Event) -> None:
             _change_node(state, event)
         case PartitionChanged():
             state.partition_states[event.name] = event.state
-            state.kept.partitions.pop(event.name, None)
+            state.partition_changed(event.name)
         case PartitionUpdated():
             state.set_partition(event.name, event.settings)
         case AccountsChanged():
             state.change_accounts(event.changes, event.time)
+            state.kept.running.clear()  # its QOS may say what becomes of a run
             _remember(state, RequestRecord(event.request_id, event.time))
         case JobsPurged():
             for job_id in event.job_ids:
@@ -140,6 +152,21 @@ def apply(state: ClusterState, event: Event) -> None:
         case NodeWeightChanged():
             state.nodes[event.node].changed_weight = event.weight
             state.touch_node(event.node)
+        case CheckpointReported():
+            _keep_checkpoint(state, event)
+        case CheckpointRequested():
+            _ask(state, event)
+            if event.decision is not None:
+                _claim(state, event.decision)
+        case CheckpointWithdrawn():
+            # Until its deadline the run may still end because it was asked to.
+            job = _touch(state, event.job_id)
+            _stop_asking(state, job)
+            forget_preemption(job)
+        case CheckpointListening():
+            _touch(state, event.job_id).checkpoint_listens = True
+        case CheckpointDropped():
+            _touch(state, event.job_id).checkpoints_dropped += 1
         case _:
             assert_never(event)
 
@@ -188,6 +215,8 @@ def _submit(state: ClusterState, event: JobSubmitted) -> None:
 
 def _update(state: ClusterState, job: Job) -> None:
     before = _changing(state, job.id)
+    if job.held or (job.partition, job.request) != (before.partition, before.request):
+        job.claims, job.claim_time = 0, 0.0  # what is kept for it was for another one
     if job.spec == before.spec:
         # Shared by all tasks of the array; the journal's copy would be one more.
         job.spec = before.spec
@@ -228,7 +257,10 @@ def _back_to_pending(job: Job, now: float, cause: str, hold: bool) -> None:
     job.switches_waived = False
     job.next_step_id = StepId(0)
     job.steps = {}
+    job.checkpoint_deadline = 0.0
+    job.checkpoint_listens = False
     if cause != "launch_failure":
+        job.claims, job.claim_time = 0, 0.0
         job.submit_time = now
         job.restart_reason = cause
         job.avoided_nodes = ()
@@ -245,6 +277,8 @@ def _detach(state: ClusterState, event: TaskDetached) -> None:
         task = rest
     else:
         task = replace(rest, id=event.job_id, pending_tasks=[], requeues={}, steps={})
+        task.claims = min(1, rest.claims)
+        rest.claims -= task.claims
         state.jobs[task.id] = task
         state.count_blobs(task, 1)
         state.next_job_id = JobId(max(state.next_job_id, task.id + 1))
@@ -339,7 +373,11 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
     job.requeue_cause = event.requeue_cause
     job.requeue_held = event.hold
     if event.preemptor:
-        job.preempt_time, job.preemptor = event.time, event.preemptor
+        # Of a run that was asked to save first, the time when it was asked stands.
+        job.preempt_time = job.preempt_time if job.gives_way else event.time
+        job.preemptor = event.preemptor
+        remember_preemption(job, event.decision)
+    _stop_asking(state, job)
     job.avoided_nodes = (*job.avoided_nodes, *event.avoid_nodes)
     job.open_nodes = tuple(p.node for p in job.allocation if p.node not in event.released_nodes)
     for name in event.avoid_nodes:
@@ -347,6 +385,18 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
         state.touch_node(name)
     for name in event.released_nodes:
         _release(state, job, name, event.time)
+
+
+def _claim(state: ClusterState, decision: PreemptionRecord) -> None:
+    """What becomes free is the preemptor's: it comes before all others until it starts. Counted once for all
+    that give way to one of its starts."""
+    preemptor = state.jobs.get(decision.preemptor)
+    if preemptor is None or preemptor.state is not JobState.PENDING or not decision.is_first:
+        return
+    _changing(state, preemptor.id)
+    preemptor.claims += 1
+    preemptor.claim_time = preemptor.claim_time or decision.time
+    state.index_job(preemptor)
 
 
 def _release(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
@@ -372,6 +422,7 @@ def _end_run(state: ClusterState, event: RunEnded) -> None:
     assert not job.open_nodes
     assert job.end_state is not None
     state.accounts.ended(job, event.time)
+    count_true_cost(state, job, event.time)
     _remember_run(state, job, event.end_time or event.time)
     for step in job.steps.values():
         if step.state is JobState.RUNNING:
@@ -453,3 +504,31 @@ def _change_node(state: ClusterState, event: NodeChanged) -> None:
     node.reason_user_id = event.reason_user_id
     state.touch_node(node.name)
     state.accounts.capacity_is_known = False
+
+
+# Checkpoints
+
+
+def _keep_checkpoint(state: ClusterState, event: CheckpointReported) -> None:
+    job = _touch(state, event.job_id)
+    job.checkpoints, _ = with_reported(job.checkpoints, event.checkpoint, job.spec.checkpoint_keep)
+    if event.answers and not job.gives_way:
+        _stop_asking(state, job)
+
+
+def _ask(state: ClusterState, event: CheckpointRequested) -> None:
+    job = _touch(state, event.job_id)
+    job.checkpoint_requested = event.time
+    job.checkpoint_reason = event.reason
+    job.checkpoint_deadline = event.deadline
+    job.comes_back = event.comes_back
+    if event.preemptor:
+        job.preempt_time, job.preemptor = event.time, event.preemptor
+        state.giving_way.add(job.id)
+        remember_preemption(job, event.decision)
+
+
+def _stop_asking(state: ClusterState, job: Job) -> None:
+    job.checkpoint_requested = 0.0
+    job.checkpoint_reason = ""
+    state.giving_way.discard(job.id)

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from minislurm.domain.configuration import Configuration
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import Job
+from minislurm.domain.preemption import PreemptionWish
 from minislurm.domain.resources import ResourceRequest
 from minislurm.scheduling.model import RequestClass
 
@@ -35,6 +36,10 @@ class ClassKey(NamedTuple):
     bid: float = 0.0
     #: The id of a component of a heterogeneous job, whose class is its own (`snapshot.het_class`).
     component: JobId = JobId(0)
+    #: What others give way for, and since when.
+    claims: int = 0
+    claim_time: float = 0.0
+    preemption: PreemptionWish | None = None
 
 
 #: The orders that look at more of a job; "history": sjf by the user's history.
@@ -77,6 +82,9 @@ def class_key(job: Job, by_account: bool = False, looks: Looks | None = None) ->
         job.attained_time_s if looks == "mlfq" else 0.0,
         job.bid if looks == "auction" else 0.0,
         job.id if job.het_job_id else JobId(0),
+        job.claims,
+        job.claim_time,
+        spec.preemption,
     )
 
 
@@ -90,6 +98,11 @@ class QueueClass:
     array_rests: set[JobId] = field(default_factory=set)
     #: As the last snapshot had it; None: changed since.
     view: RequestClass | None = field(default=None, compare=False)
+    #: The same of a component of a heterogeneous job.
+    het_view: RequestClass | None = field(default=None, compare=False)
+
+    def changed(self) -> None:
+        self.view = self.het_view = None
 
 
 @dataclass(slots=True)
@@ -120,10 +133,16 @@ class PendingQueue:
         if queued is None:
             queued = self.classes[key] = QueueClass(self.next_number)
             self.next_number += 1
-        queued.view = None
+        queued.changed()
         insort(queued.members, (job.eligible_time, job.id))
         if job.pending_tasks:
             queued.array_rests.add(job.id)
+
+    def partition_changed(self, name: str | None = None) -> None:
+        """None: any may have."""
+        for key, queued in self.classes.items():
+            if name is None or key.partition == name:
+                queued.changed()
 
     def discard(self, job_id: JobId) -> None:
         place = self.places.pop(job_id, None)
@@ -131,7 +150,7 @@ class PendingQueue:
             return
         key, eligible_time = place
         queued = self.classes[key]
-        queued.view = None
+        queued.changed()
         index = bisect_left(queued.members, (eligible_time, job_id))
         assert queued.members[index] == (eligible_time, job_id)
         del queued.members[index]

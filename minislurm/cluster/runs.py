@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from minislurm.cluster import licenses, reservations
 from minislurm.cluster.accounts import components_hit, may_pay, placement_hit
+from minislurm.cluster.checkpoints import has_left_to_give_way
 from minislurm.cluster.eligibility import latest_start
 from minislurm.cluster.ending import end_run
 from minislurm.cluster.events import (
@@ -133,8 +134,9 @@ def _fit_together(state: ClusterState, placements: Iterable[Placement]) -> bool:
 def _run_placed(message: PlacementProposed, job_id: JobId, run: RunNumber, now: float) -> RunPlaced:
     placement = message.placement
     return RunPlaced(
-        now, job_id, run, placement.allocation, message.pending_reason, message.priority, placement.price
-    )
+        now, job_id, run, placement.allocation, message.pending_reason,
+        placement.priority or message.priority, placement.price,
+    )  # fmt: skip
 
 
 def _fits(state: ClusterState, allocation: tuple[NodeAllocation, ...]) -> bool:
@@ -215,12 +217,15 @@ def _exited(state: ClusterState, job: Job, message: NodeReport, now: float) -> l
         return _clean(job, message.node, now) if message.clean else []
     if job.state is JobState.COMPLETING:
         return _clean(job, message.node, now) if message.clean else []
+    left = has_left_to_give_way(job, now) and not report.launch_failed
     return [
         end_run(
             state,
             job,
-            EndCause.EXIT,
+            EndCause.PREEMPT if left else EndCause.EXIT,
             now,
+            preemptor=job.preemptor if left else None,
+            comes_back=job.comes_back if left else "",
             exit_code=report.exit_code,
             exit_signal=report.exit_signal,
             released_nodes=(message.node,) if message.clean else (),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import overload
+from typing import Any, overload
 
 from msgspec.structs import replace
 
@@ -14,7 +14,16 @@ from minislurm.cluster.queue import ClassKey, QueueClass
 from minislurm.cluster.reserved_nodes import run_end
 from minislurm.cluster.runs import array_slots
 from minislurm.cluster.state import ClusterState
-from minislurm.cluster.victims import exempt_until, mode_in, slice_end, tier_of
+from minislurm.cluster.victims import (
+    checkpoint_interval_s,
+    exempt_until,
+    mode_of,
+    restart_s,
+    save_s,
+    saved_time,
+    slice_end,
+    tier_of,
+)
 from minislurm.domain.configuration import Partition
 from minislurm.domain.ids import Bitmap, JobId
 from minislurm.domain.job import Job
@@ -22,6 +31,7 @@ from minislurm.domain.node import Node
 from minislurm.domain.reservation import Reservation, ReservationFlag
 from minislurm.domain.resources import GpuGroup, capability_number
 from minislurm.domain.states import JobState
+from minislurm.domain.tres import as_dict
 from minislurm.scheduling.model import (
     NodeAvailability,
     QueuedJob,
@@ -36,26 +46,12 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
     """A copy as cheap as it can be: it must stay true while the state goes on. What has not changed since the
     last one are the same objects, by which a pass's `Workspace` knows what it need not read again."""
     nodes, running = state.kept.nodes, state.kept.running
-    partitions, looks = state.kept.partitions, state.queue.looks
     reservations = state.reservations.values()
     return Snapshot(
         now=now,
         nodes=[nodes.get(name) or kept_availability(state, node) for name, node in state.nodes.items()],
         running=[running.get(job_id) or kept_run(state, job_id) for job_id in state.active],
-        classes=[
-            *[
-                view
-                if (view := queued.view) is not None
-                and not queued.array_rests
-                and not looks
-                and view.partition is partitions.get(key.partition)
-                else _kept_class(state, key, queued)
-                for key, queued in state.queue.classes.items()
-                # The partition may have left the configuration.
-                if key.partition in state.partitions and not key.component
-            ],
-            *[_kept_het_class(state, components) for components in waiting_components(state)],
-        ],
+        classes=_classes(state),
         topology=state.topology,
         settings=state.configuration.scheduler,
         job_factor_max=max([p.priority_job_factor for p in state.partitions.values()], default=1),
@@ -64,8 +60,30 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
         else (),
         licenses=free_licenses(state) if state.configuration.licenses else {},
         accounts=state.accounts.snapshot(now, state.nodes.values()),
-        max_victims=state.configuration.preemption.max_victims,
+        preemption=state.configuration.preemption,
+        qos_preempts=qos_preempts(state),
     )
+
+
+def qos_preempts(state: ClusterState) -> dict[str, tuple[str, ...]]:
+    """By QOS that may preempt any: which."""
+    if not state.accounts.are_enforced:
+        return {}
+    return {qos.name: qos.preempt for qos in state.accounts.tree.qos.values() if qos.preempt}
+
+
+def _classes(state: ClusterState) -> list[RequestClass]:
+    looks = state.queue.looks
+    classes: list[RequestClass] = []
+    for key, queued in state.queue.classes.items():
+        view = queued.view
+        if view is not None and not queued.array_rests and not looks:
+            classes.append(view)  # mostly, and there may be a hundred thousand
+        elif not key.component and key.partition in state.partitions:  # it may have left the configuration
+            classes.append(_kept_class(state, key, queued))
+    if state.het_jobs:
+        classes += [_kept_het_class(state, components) for components in waiting_components(state)]
+    return classes
 
 
 def kept_availability(state: ClusterState, node: Node) -> NodeAvailability:
@@ -144,8 +162,14 @@ def run_of(state: ClusterState, job: Job) -> RunningJob:
     request = job.request
     asked = (job.spec.user_id, request.exclusive_user is not None, request.licenses)
     slice_s = state.configuration.scheduler.time_slice_s
-    gives_way = (tier_of(state, job), mode_in(state, job.partition), exempt_until(state, job))
-    own = (*asked, job.run, job.start_time, job.partition, *gives_way, slice_end(state, job), slice_s)
+    gives_way = (tier_of(state, job), mode_of(state, job), exempt_until(state, job))
+    costs = (saved_time(job), bool(job.checkpoints), save_s(state, job), restart_s(state, job))
+    own: tuple[Any, ...] = (
+        *asked, job.run, job.start_time, job.partition, *gives_way, slice_end(state, job), slice_s,
+        *costs, checkpoint_interval_s(job), job.start_priority, *_charged(state, job),
+    )  # fmt: skip
+    if job.gives_way:
+        return RunningJob(job.id, 0.0, job.allocation, *own)  # its nodes are about to be free
     if job.state is not JobState.COMPLETING:
         return RunningJob(job.id, run_end(state, job), job.allocation, *own)
     # Nodes that have let go are free already: counted twice, they would seem to have room beside a head.
@@ -154,10 +178,17 @@ def run_of(state: ClusterState, job: Job) -> RunningJob:
     return RunningJob(job.id, 0.0, held, *own)
 
 
+def _charged(state: ClusterState, job: Job) -> tuple[str, str, str, str, dict[str, int]]:
+    """Whom it is charged to, and for what; nothing where there are no accounts."""
+    if state.accounts.tree.is_empty:
+        return "", "", "", "", {}
+    return (*state.accounts.charged_of(job), as_dict(job.allocated_tres))
+
+
 def _kept_class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestClass:
     view = queued.view
     # What an array may still start depends on its running tasks as well.
-    if view is None or queued.array_rests or view.partition is not state.kept.partitions.get(key.partition):
+    if view is None or queued.array_rests:
         view = queued.view = _class(state, key, queued)
     elif state.queue.looks.get(key.partition) == "history" and view.expected_s != _expected_s(state, key):
         view = queued.view = replace(view, expected_s=_expected_s(state, key))
@@ -175,20 +206,15 @@ def waiting_components(state: ClusterState) -> Iterator[list[Job]]:
 
 def _kept_het_class(state: ClusterState, components: Sequence[Job]) -> RequestClass:
     queued = [state.queue.classes[state.queue.places[job.id][0]] for job in components]
-    view = queued[0].view
-    partitions = [state.kept.partitions.get(job.partition) for job in components]
-    is_kept = view is not None and all(
-        one.view is not None and one.view.partition is partition
-        for one, partition in zip(queued, partitions, strict=True)
-    )
+    view = queued[0].het_view
     if (
         view is None
-        or not is_kept
+        or any(one.het_view is None for one in queued)
         or view.expected_s != _expected_s(state, state.queue.key_of(components[0]))
     ):
         view = het_class(state, components, components[0].eligible_time)
         for one, jobs in zip(queued, (view, *view.parts), strict=True):
-            one.view = jobs
+            one.het_view = jobs
     return view
 
 
@@ -215,10 +241,17 @@ def _expected_s(state: ClusterState, key: ClassKey) -> float:
 
 def _class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestClass:
     arrays = {
-        job_id: (tuple((job := state.jobs[job_id]).pending_tasks), array_slots(state, job))
+        job_id: (tuple((job := state.jobs[job_id]).pending_tasks), _slots(state, job))
         for job_id in queued.array_rests
     }
     return request_class(state, key, _Members(list(queued.members), arrays), queued.number)
+
+
+def _slots(state: ClusterState, rest: Job) -> int:
+    """How many of its tasks a pass looks at. While others give way to some of them, these alone: they come
+    before all other jobs, and the rest of the array has no claim to that."""
+    slots = array_slots(state, rest)
+    return min(slots, rest.claims) if rest.claims else slots
 
 
 def request_class(
@@ -240,6 +273,9 @@ def request_class(
         attained_service_s=key.attained_service_s,
         attained_time_s=key.attained_time_s,
         bid=key.bid,
+        claims=key.claims,
+        claim_time=key.claim_time,
+        preemption=key.preemption,
         jobs=jobs,
         key=name,
     )

@@ -20,6 +20,7 @@ from minislurm.domain.job import Dependency, DependencyKind, Job
 from minislurm.domain.node import Node, NodeSpec
 from minislurm.domain.partition_settings import settings_problem, still_set, with_settings
 from minislurm.domain.reservation import Reservation
+from minislurm.domain.resources import ResourceRequest
 from minislurm.domain.states import JobState, PartitionState
 from minislurm.domain.topology import Topology
 from minislurm.scheduling.ever import Ever
@@ -65,12 +66,15 @@ class Kept(Struct):
     partitions: dict[str, Partition] = field(default_factory=dict)
     #: By partition: one node of each kind, of what it has.
     kinds: dict[str, tuple[Node, ...]] = field(default_factory=dict)
+    #: Requests that some node of the partition could hold (or more nodes, as far as that is asked).
+    possible: set[tuple[str, ResourceRequest]] = field(default_factory=set)
     #: Of what nodes are made, like the kinds; made when it is asked for.
     ever: Ever | None = None
 
     def forget_kinds(self) -> None:
         """A node has another shape or place now."""
         self.kinds.clear()
+        self.possible.clear()
         self.ever = None
 
     def __eq__(self, other: object) -> bool:
@@ -114,6 +118,8 @@ class ClusterState(Struct):
     tasks: dict[tuple[JobId, int], JobId] = field(default_factory=dict)
     #: Of heterogeneous jobs: the components that are remembered, in their order, by the leader's id.
     het_jobs: dict[JobId, tuple[JobId, ...]] = field(default_factory=dict)
+    #: Jobs whose runs are asked to save, and are ended then.
+    giving_way: set[JobId] = field(default_factory=set)
     #: How many jobs use a stored script or environment.
     blob_uses: dict[str, int] = field(default_factory=dict)
     #: Licenses that active jobs hold, by name; a name that nobody holds is not there.
@@ -181,6 +187,10 @@ class ClusterState(Struct):
         if ids:
             self.het_jobs[job.het_job_id] = ids
 
+    def partition_changed(self, name: str) -> None:
+        self.kept.partitions.pop(name, None)
+        self.queue.partition_changed(name)
+
     def partition_state(self, name: str) -> PartitionState:
         changed = self.partition_states.get(name)
         return changed if changed is not None else self.partitions[name].state
@@ -193,8 +203,7 @@ class ClusterState(Struct):
         """Nodes and partitions as now declared. A node that is gone stays while jobs are on it."""
         before, self.configuration = self.configuration, configuration
         self.kept = Kept()
-        for queued in self.queue.classes.values():
-            queued.view = None
+        self.queue.partition_changed()
         self.partitions = {p.name: self._set(p, before) for p in configuration.partitions}
         declared = {spec.name: spec for spec in configuration.nodes}
         for name, spec in declared.items():
@@ -233,8 +242,7 @@ class ClusterState(Struct):
         self.partitions[name] = with_settings(configured, settings)
         self._count_by_partition_qos()
         self.kept = Kept()
-        for queued in self.queue.classes.values():
-            queued.view = None
+        self.queue.partition_changed(name)
         # Passes know partitions by name: with a topology of its own the cluster is another one to them.
         self.place_nodes()
 
@@ -306,7 +314,8 @@ class ClusterState(Struct):
                 self.licenses_used.pop(license.name, None)
 
     def change_accounts(self, changes: AccountChanges, now: float) -> None:
-        self.accounts.change(changes, [self.jobs[job_id] for job_id in self.active], now)
+        active = [self.jobs[job_id] for job_id in self.active]
+        self.accounts.change(changes, self.jobs.values(), active, now)
         if self.queue.by_account is self.accounts.tree.is_empty:
             # From now on it matters whose a job is: the classes are other ones.
             self.queue.by_account = not self.accounts.tree.is_empty
@@ -333,4 +342,6 @@ class ClusterState(Struct):
         self.queue.by_account = not self.accounts.tree.is_empty
         for job in sorted(self.jobs.values(), key=lambda j: j.end_time):
             self.index_job(job)
+            if job.gives_way:
+                self.giving_way.add(job.id)
         self.accounts.recount([self.jobs[job_id] for job_id in self.active])

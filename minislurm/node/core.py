@@ -7,16 +7,26 @@ and what belongs to a run that is not here is dropped or, where it asks for an e
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from math import inf
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from minislurm.domain.checkpoint import Checkpoint
 from minislurm.domain.exhaustive import assert_never
-from minislurm.domain.ids import BATCH_STEP, NodeName, StepId
+from minislurm.domain.ids import BATCH_STEP, CHECKPOINT_STEP, NodeName, StepId
 from minislurm.domain.job import EndCause
 from minislurm.domain.times import format_time
 from minislurm.node.messages import (
     Action,
+    Ask,
     BatchExited,
+    CheckpointFailed,
+    CheckpointListener,
+    CheckpointMade,
     Command,
+    Delete,
+    DeleteFiles,
     End,
     EndStep,
     Event,
@@ -24,6 +34,8 @@ from minislurm.node.messages import (
     FinishRun,
     Forget,
     LaunchBatch,
+    Listens,
+    Made,
     NotPrepared,
     Phase,
     Prepare,
@@ -31,6 +43,7 @@ from minislurm.node.messages import (
     PrepareFailed,
     PrepareRun,
     RemoveRun,
+    RunCheckpointCommand,
     RunCleaned,
     RunFinished,
     RunKey,
@@ -44,6 +57,7 @@ from minislurm.node.messages import (
     StepEnded,
     StepExited,
     StepStarted,
+    TellAsked,
 )
 
 #: Signals that end a program are announced in the job's output.
@@ -83,6 +97,19 @@ class RunRecord(Struct):
     exit_unreported: bool = False
     forget: bool = False
     steps: dict[StepId, StepRecord] = field(default_factory=dict)
+    #: When it began to run here; 0: not known (`start_time` is set anew when it is adopted).
+    began: float = 0.0
+    #: The step that the --checkpoint-command will be, next time.
+    next_command: StepId = CHECKPOINT_STEP
+    #: A checkpoint is wanted.
+    asked: Ask | None = None
+    #: The request that was fulfilled last.
+    answered: float = 0.0
+    #: Some process of the run wants to know of that.
+    listens: bool = False
+    #: Reported in this run by way of this node, and the last of them; `unsaid`: the controller may not know.
+    newest: Checkpoint | None = None
+    unsaid: dict[tuple[str, float], CheckpointMade] = field(default_factory=dict)
 
     @property
     def key(self) -> RunKey:
@@ -110,8 +137,12 @@ class NodeCore:
                 return self._signal(message, now)
             case Forget():
                 return self._forget(message.key, now)
+            case Ask():
+                return self._ask(message)
+            case Delete():
+                return [DeleteFiles(message.key, message.path)] if message.key in self.runs else []
             case Prepared():
-                return self._prepared(message.key, now)
+                return self._prepared(message, now)
             case NotPrepared():
                 return self._not_prepared(message, now)
             case StepStarted():
@@ -122,6 +153,10 @@ class NodeCore:
                 return self._step_clean(message.key, message.step_id)
             case RunFinished():
                 return self._finished(message.key, now)
+            case Made():
+                return self._made(message, now)
+            case Listens():
+                return self._listens(message.key)
             case _:
                 assert_never(message)
 
@@ -260,13 +295,89 @@ class NodeCore:
         record.forget = True
         return self._end(End(key, EndCause.EXIT, now, 0.0, kill=True), now)
 
+    # --- checkpoints -------------------------------------------------------------------------------------
+
+    def _ask(self, command: Ask) -> list[Action]:
+        record = self.runs.get(command.key)
+        if record is None or record.phase is not Phase.RUNNING or record.ending is not None:
+            return []
+        if command.withdrawn:
+            was_asked, record.asked = record.asked is not None, None
+            return [TellAsked(record.key, None)] if was_asked else []
+        if record.asked is not None and record.asked.request == command.request:
+            return []
+        record.asked = command
+        actions: list[Action] = [TellAsked(record.key, command)]
+        spec = record.prepare.job.spec
+        if spec.checkpoint_signal is not None:
+            # Only to those that catch it: of the others it would be the end.
+            to = "catch_or_shell" if spec.checkpoint_signal.to_shells else "catch"
+            actions += [
+                SignalStep(record.key, step_id, spec.checkpoint_signal.signal, to)
+                for step_id, step in record.steps.items()
+                if not step.exited and step_id > CHECKPOINT_STEP
+            ]
+        is_saving = min(record.steps, default=BATCH_STEP) <= CHECKPOINT_STEP
+        if spec.checkpoint_command and BATCH_STEP in record.steps and not is_saving:
+            step_id = record.next_command
+            record.next_command = StepId(step_id - 1)
+            record.steps[step_id] = StepRecord(is_first=False)
+            actions.append(RunCheckpointCommand(record.key, step_id))
+        return actions
+
+    def _command_ended(self, record: RunRecord, exit: Exit) -> list[Action]:
+        """What it has made it has reported. If it failed, and nothing else can save, nobody need wait."""
+        asked, spec = record.asked, record.prepare.job.spec
+        failed = exit.exit_code or exit.exit_signal or exit.launch_failed
+        others = record.listens or spec.checkpoint_signal is not None
+        if asked is None or not failed or others or record.answered == asked.request:
+            return []
+        return [CheckpointFailed(record.key, asked.request)]
+
+    def _made(self, event: Made, now: float) -> list[Action]:
+        record = self.runs.get(event.key)
+        if record is None or record.phase in (Phase.PREPARING, Phase.PREPARED):
+            return []
+        made = event.checkpoint
+        if (made.path, made.time) in record.unsaid:
+            return []
+        actions: list[Action] = []
+        asked, answers = record.asked, 0.0
+        if asked is not None and event.request in (None, asked.request):
+            answers = record.answered = asked.request
+            took_s = made.duration_s or max(0.0, now - asked.request)
+            made = replace(made, reason=asked.reason, duration_s=took_s)
+            if asked.deadline == inf:
+                record.asked = None
+                actions.append(TellAsked(record.key, None))
+        if record.newest is None or record.newest.time <= made.time:
+            record.newest = made
+        report = CheckpointMade(record.key, made, answers)
+        record.unsaid[made.path, made.time] = report
+        return [report, *actions]
+
+    def _listens(self, key: RunKey) -> list[Action]:
+        record = self.runs.get(key)
+        if record is None or record.listens or record.ending is not None:
+            return []
+        record.listens = True
+        return [CheckpointListener(key)]
+
+    def said(self, report: CheckpointMade) -> None:
+        """The controller has journaled it."""
+        record = self.runs.get(report.key)
+        if record is not None:
+            record.unsaid.pop((report.checkpoint.path, report.checkpoint.time), None)
+
     # --- events ------------------------------------------------------------------------------------------
 
-    def _prepared(self, key: RunKey, now: float) -> list[Action]:
+    def _prepared(self, event: Prepared, now: float) -> list[Action]:
+        key = event.key
         record = self.runs.get(key)
         if record is None or record.phase is not Phase.PREPARING:
             return []
         record.phase = Phase.PREPARED
+        record.prepare = replace(record.prepare, resume=event.resume)
         if record.ending is not None:
             return self._finish_if_empty(record)
         if record.start_wanted:
@@ -303,6 +414,8 @@ class NodeCore:
                 actions += self._batch_exited(record, event, now)
             else:
                 actions.append(StepEnded(event.key, event.step_id, event.exit))
+                if event.step_id <= CHECKPOINT_STEP:
+                    actions += self._command_ended(record, event.exit)
         if event.clean:
             actions += self._step_clean(event.key, event.step_id)
         return actions

@@ -6,9 +6,12 @@ equal jobs are merged by the order of their next job; the first job that cannot 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable
+from collections.abc import Generator, Hashable, Mapping, Sequence
 from math import isfinite
 
+from minislurm.domain.configuration import Partition
+from minislurm.domain.ids import NodeName
+from minislurm.domain.preemption import NO_WISH
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import Reason
 from minislurm.scheduling.accounts import AccountsPass
@@ -18,6 +21,7 @@ from minislurm.scheduling.capacity import Capacity
 from minislurm.scheduling.components import claims_of, longest_s
 from minislurm.scheduling.conservative import ConservativeBackfill
 from minislurm.scheduling.draft import Draft, asked_of
+from minislurm.scheduling.limits import tres_of_shares
 from minislurm.scheduling.lineup import Lineup
 from minislurm.scheduling.model import (
     PRIORITY,
@@ -34,11 +38,11 @@ from minislurm.scheduling.nodes import Counts, Mask, Share
 from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.order import Entry, Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
-from minislurm.scheduling.preemption import Victims
+from minislurm.scheduling.preemption import Victim, Victims, Way
 from minislurm.scheduling.ranks import Ranks
-from minislurm.scheduling.rivals import Rival
+from minislurm.scheduling.rivals import Rival, preempted_by
 from minislurm.scheduling.room import Room
-from minislurm.scheduling.rooms import Rooms
+from minislurm.scheduling.rooms import RoomMaker, Rooms
 from minislurm.scheduling.single import fits
 from minislurm.scheduling.strategies import Strategies
 from minislurm.scheduling.together import Together
@@ -67,13 +71,13 @@ def steps(
     """
     workspace = workspace if workspace is not None else Workspace()
     yield from workspace.load(snapshot)
-    accounts = AccountsPass(snapshot.accounts, snapshot.settings)
+    accounts = AccountsPass(snapshot.accounts, snapshot.settings, snapshot)
     ranking = Ranking(snapshot, accounts, len(workspace.table.inventory), workspace.cpus)
     draft, queue = Draft(), Queue(accounts, Ranks(snapshot, accounts, workspace.total_of))
     lineup = Lineup(snapshot, workspace, ranking)
     if not explain and (as_before := lineup.plan_as_before(queue)) is not None:
         return as_before
-    cycle = _Cycle(snapshot, workspace, accounts, queue, lineup.heads, explain=explain)
+    cycle = _Cycle(snapshot, workspace, accounts, queue, lineup.heads, draft, explain=explain)
 
     turns: list[Turn] = []
     for number, jobs in enumerate(lineup.others, start=1):
@@ -88,7 +92,7 @@ def steps(
         if number % _GLANCES == 0:
             yield
     cycle.tell_users_apart(turns, lineup.kept)
-    yield from cycle.load_strategies([*turns, *[entry[-1] for entry in lineup.kept]])
+    yield from cycle.load_strategies()
     yield from queue.load(turns, lineup.kept)
     workspace.lasting = (snapshot.settings, queue.lasting)
     turns.clear()  # so that they are let go of one by one, not all at the end
@@ -102,8 +106,10 @@ def steps(
             if glances % _GLANCES:
                 continue
         elif (limit := (yield from _start(turn, cycle, queue, draft))) is not None:
-            # Its account's, user's or QOS' limit, not the nodes: it holds nobody else up.
-            draft.wait(turn, limit)
+            # Its account's, user's or QOS' limit, not the nodes: it holds nobody else up. But there may be
+            # room under it when others have given way.
+            held = yield from cycle.make_way(turn)
+            draft.wait(turn, *((held, limit) if held is not None else (limit,)))
         elif (turn.is_startable and queue.is_overtaken(turn)) or (yield from _settle(turn, cycle, draft)):
             queue.add(turn)
         yield
@@ -188,7 +194,8 @@ class _Cycle:
         workspace: Workspace,
         accounts: AccountsPass,
         queue: Queue,
-        heads: set[str],
+        heads: Mapping[str, Partition],
+        draft: Draft,
         *,
         explain: bool,
     ) -> None:
@@ -206,12 +213,14 @@ class _Cycle:
         self._capacity = Capacity(workspace.filters, workspace.table.free)
         kind = ConservativeBackfill if settings.backfill == "conservative" else Backfill
         self._openings = Openings(workspace.table.inventory, snapshot)
-        self.victims = Victims(snapshot, workspace.table.inventory)
+        self._snapshot = snapshot
+        self._draft = draft
+        self.victims = Victims(snapshot, workspace.table.inventory, accounts.laws)
         self.preemptions: list[Preemption] = []
         self._backfill = kind(snapshot, workspace.filters, self._capacity, workspace.timeline)
         #: By `Candidate.head`: so many blocked jobs have been met, the head first.
         self._blocked_in: dict[str, int] = {}
-        #: All that may come in `_blocked_in`.
+        #: All that may come in `_blocked_in`, with their partitions.
         self._heads = heads
         #: Without backfill: nodes on which nothing more starts.
         self._closed: Mask | None = None
@@ -234,6 +243,7 @@ class _Cycle:
         workspace.verdicts = Verdicts(settings, self._blocked, {}, self._capacity) if keeps else None
         self._told = workspace.verdicts
         self._in_turn: Turn | None = None
+        self._room_in = RoomMaker(workspace.table.inventory, workspace.filters, self._strategies)
         self._together = Together(
             self._now, self._table, self._filters, self._openings, self._backfill, self._room_in
         )
@@ -248,9 +258,8 @@ class _Cycle:
                 turn.key = (turn.candidate.number, turn.jobs.user_id if users_matter else 0)
         self._workspace.users_matter = users_matter
 
-    def load_strategies(self, turns: list[Turn]) -> Generator[None, None, None]:
-        partitions = {turn.jobs.partition.name: turn.jobs.partition for turn in turns}
-        yield from self._strategies.load(partitions.values())
+    def load_strategies(self) -> Generator[None, None, None]:
+        yield from self._strategies.load(self._heads.values())
 
     def misfit(self, candidate: Candidate) -> Wait | None:
         """Why it cannot start whoever ends; such jobs hold nobody up."""
@@ -378,11 +387,13 @@ class _Cycle:
             wait = self._why(turn)
             self._blocked[turn.key] = (self._now + turn.limit_s, wait)
             yield
-        if self.victims.matter and wait.reason is Reason.RESOURCES and not jobs.parts:
-            held = yield from self._preempt(turn)
+        head = turn.candidate.head
+        if wait.reason is Reason.RESOURCES and (
+            not self._blocked_in.get(head) or self._accounts.is_entitled(jobs)
+        ):
+            held = yield from self.make_way(turn)
             if held is not None:
                 return held
-        head = turn.candidate.head
         position = self._blocked_in.get(head, 0)
         self._blocked_in[head] = position + 1
         if position:
@@ -400,29 +411,65 @@ class _Cycle:
         wait = yield from self._plan_head(turn, wait)
         return wait
 
-    def _preempt(self, turn: Turn) -> Generator[None, None, Wait | None]:
+    def make_way(self, turn: Turn) -> Generator[None, None, Wait | None]:
         """Runs that give way to the next job of the class; what becomes free is kept for it. None: none may,
         or it would not start for all that."""
-        jobs = turn.jobs
-        open_now = self._openings.allowed(jobs, self._now)
-        free = yield from self._backfill.free_soon(self.victims.with_leaving(self._table.free))
-
-        def fits(counts: Counts) -> list[Share] | None:
-            return choose(self._room_in(turn.candidate, [at_least_zero(counts.copy())], open_now))
-
-        rival, is_single = Rival(jobs.partition, turn.job.eligible_time), jobs.request.nodes_max == 1
-        way = yield from self.victims.find(rival, free, fits, single_node=is_single)
-        if way is None or self.limit(turn, way.shares) is not None:
+        jobs, victims = turn.jobs, self.victims
+        if not victims.matter or jobs.parts or turn.startable < 1 or not self._openings.has_licenses(jobs):
             return None
-        self.victims.choose(way)
+        open_now = self._openings.allowed(jobs, self._now)
+        free = yield from self._backfill.free_soon(victims.with_leaving(self._table.free))
+        rows = self._table.inventory.rows
+
+        def fits(counts: Counts, gone: Sequence[Victim]) -> list[Share] | None:
+            shares = choose(self._room_in(turn.candidate, [at_least_zero(counts.copy())], open_now))
+            if shares is None or not self._has_accounts:
+                return shares
+            with victims.gone(gone):
+                return shares if self._accounts.blocked_then(jobs, shares, rows) is None else None
+
+        most = (jobs.preemption or NO_WISH).most(self._snapshot.preemption.max_victims)
+        is_single = jobs.request.nodes_max == 1
+        way = yield from victims.find(self._rival(turn), free, fits, single_node=is_single, most=most)
+        if way is None:
+            return None
+        victims.choose(way)
         for victim in way.victims:
             self._backfill.leave_early(victim.shares, victim.run.end_time)
         self._backfill.hold(jobs.partition, self._now + turn.limit_s, way.shares, way.then)
+        if self._has_accounts:
+            self._accounts.kept_for(jobs, way.shares, rows)
         names = tuple([self._table.inventory.names[share.node] for share in way.shares])
-        if way.victims:
-            victims = tuple([(victim.run.job_id, victim.run.run) for victim in way.victims])
-            self.preemptions.append(Preemption(turn.job.job_id, victims, names, way.cost))
-        return Wait(Reason.RESOURCES, start_estimate=self._now, planned_nodes=names)
+        if way.victims and way.time <= self._now:
+            self.preemptions.append(self._preemption(turn, way, names))
+        return Wait(Reason.RESOURCES, start_estimate=way.time, planned_nodes=names)
+
+    def _rival(self, turn: Turn) -> Rival:
+        jobs, snapshot = turn.jobs, self._snapshot
+        wish, cluster = jobs.preemption or NO_WISH, snapshot.preemption
+        return Rival(
+            jobs.partition,
+            turn.job.eligible_time,
+            self._accounts.party(jobs),
+            turn.priority.at(turn.job.eligible_time),
+            wish.policy or "borrowers",
+            wish.difference(cluster.min_priority_difference),
+            frozenset(snapshot.qos_preempts.get(jobs.qos, ())),
+            preempted_by(snapshot.qos_preempts, jobs.qos) if snapshot.qos_preempts else frozenset(),
+        )
+
+    def _preemption(self, turn: Turn, way: Way, names: tuple[NodeName, ...]) -> Preemption:
+        return Preemption(
+            turn.job.job_id,
+            tuple([(victim.run.job_id, victim.run.run) for victim in way.victims]),
+            names,
+            way.cost,
+            tuple([victim.cost for victim in way.victims]),
+            way.alternatives,
+            turn.priority.at(turn.job.eligible_time),
+            tres_of_shares(way.shares, self._table.inventory.rows),
+            self._draft.placed,
+        )
 
     def _plan_head(self, turn: Turn, wait: Wait) -> Generator[None, None, Wait]:
         """Reserves for the next job of the class; `wait` with what is planned for it."""
@@ -554,11 +601,3 @@ class _Cycle:
         if self._rooms is None:
             self._rooms = Rooms(self._table.changes, len(self._table.inventory))
         return self._rooms.get(key, lambda: self._room_in(turn.candidate, counts, open_now))
-
-    def _room_in(self, candidate: Candidate, counts: list[Counts], open_nodes: Mask | None = None) -> Room:
-        """`open_nodes`: what reservations and other users leave at that time; None: all."""
-        jobs, allowed = candidate.jobs, self._filters.allowed(candidate.jobs)
-        if open_nodes is not None:
-            allowed = allowed & open_nodes
-        strategy = self._strategies.of(jobs)
-        return Room(self._table.inventory, jobs.request, candidate.bounds, allowed, counts, strategy=strategy)

@@ -41,9 +41,17 @@ class Draft:
         if turn.jobs.bid:
             self.bids.append((len(self._placements), turn.jobs))
         asked = asked_of(turn.jobs)
-        placement = Placement(turn.job.job_id, turn.task_id, allocation, asked=asked, parts=parts)
+        priority = turn.priority.at(turn.job.eligible_time)
+        placement = Placement(
+            turn.job.job_id, turn.task_id, allocation, asked=asked, parts=parts, priority=priority
+        )
         self._placements.append(placement)
         turn.start()
+
+    @property
+    def placed(self) -> int:
+        """Placements so far."""
+        return len(self._placements)
 
     def limit(self, turn: Turn) -> None:
         """The rest of the next job waits for the limit of its array."""
@@ -52,7 +60,7 @@ class Draft:
     def wait(self, turn: Turn, *why: Wait) -> None:
         """`why` of the jobs from the next one on; the last of them of all behind as well."""
         first = turn.position if turn.first_blocked < 0 else turn.first_blocked
-        every = (*turn.waits, *why)
+        every = (*turn.waits, *why) if turn.waits else why
         if len(every) == 1:
             every = self._alone.setdefault(id(every[0]), every)
         self._standings.append(Standing(turn.jobs, turn.priority, first, every))

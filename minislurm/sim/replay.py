@@ -171,7 +171,7 @@ class _Replay(VirtualCluster):
 
     def _ending(self, event: RunEnding) -> None:
         live = self._live[event.job_id]
-        if event.cause is EndCause.NODE_FAIL:
+        if event.cause in (EndCause.NODE_FAIL, EndCause.PREEMPT):
             run = live.outcome.runs[-1]
             elapsed_s = self.now - self._shift - run.start_s
             saved_s = self._checkpoints.saved(

@@ -37,6 +37,7 @@ from minislurm.cluster.events import (
     NodeReleased,
     NodeWeightChanged,
     PartitionChanged,
+    PartitionUpdated,
     PendingEnded,
     ReservationChanged,
     ReservationEnded,
@@ -107,7 +108,7 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
             return [_SCHEDULE, *reservation_timers(event.reservation)]
         case AccountsChanged():
             return [_SCHEDULE]
-        case PartitionChanged() | ReservationEnded() | NodeWeightChanged():
+        case PartitionChanged() | PartitionUpdated() | ReservationEnded() | NodeWeightChanged():
             return [_SCHEDULE]
         case CheckpointReported():
             return _reported(state.jobs[event.job_id], event)

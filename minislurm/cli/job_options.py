@@ -59,6 +59,10 @@ class JobOptions(Struct):
     #: Credits for a GPU-hour, or a CPU-hour of a job without GPUs.
     bid: float = 0.0
     requeue: bool | None = None
+    elastic: str = ""
+    #: As in `ResourceRequest.nodes_step`.
+    elastic_step: int | None = None
+    elastic_signal: int | None = None
     signal: SignalBeforeEnd | None = None
     clusters: str = ""
 

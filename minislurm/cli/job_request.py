@@ -103,6 +103,8 @@ def make_submission(
         deadline=options.deadline or 0.0,
         max_wait_s=options.max_wait,
         bid=options.bid,
+        elastic=options.elastic,
+        elastic_signal=options.elastic_signal or 0,
     )
     return Submission(spec, program.script, program.environment, test_only=options.test_only)
 

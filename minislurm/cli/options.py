@@ -24,6 +24,9 @@ from minislurm.cli.option_values import (
     parse_bid,
     parse_capability,
     parse_deadline,
+    parse_elastic,
+    parse_elastic_signal,
+    parse_elastic_step,
     parse_exclusive,
     parse_nice,
     parse_nodes,
@@ -245,6 +248,22 @@ _JOB = (
     JobOption(
         "signal", "", "Send this signal so long before the time limit.", "[R][B:]SIGNAL[@SECONDS]",
         parse=parse_signal_before_end, environment=_variables("SIGNAL"), panel=JOB,
+    ),
+    JobOption(
+        "elastic", "", "The job may get more nodes while it runs, and give them back, between the numbers of "
+        "--nodes: by a restart, or in place (minislurm's own).", "restart|in-place",
+        argument=Argument.OPTIONAL, parse=parse_elastic, default_text="restart", commands=_BATCH,
+        environment={SBATCH: ("SBATCH_ELASTIC",)}, panel=JOB, abbreviates=False,
+    ),
+    JobOption(
+        "elastic-step", "", "Elastic: only so many nodes more at a time, or always twice as many.",
+        "N|double", parse=parse_elastic_step, commands=_BATCH, panel=JOB, abbreviates=False,
+        environment={SBATCH: ("SBATCH_ELASTIC_STEP",)},
+    ),
+    JobOption(
+        "elastic-signal", "", "Elastic in place: tell the batch script of other nodes by this signal.",
+        "SIGNAL", parse=parse_elastic_signal, commands=_BATCH,
+        environment={SBATCH: ("SBATCH_ELASTIC_SIGNAL",)}, panel=JOB, abbreviates=False,
     ),
     JobOption(
         "clusters", "M", "The cluster to submit to; there is only this one.", "NAME", commands=_BATCH,

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from minislurm.cluster import follow, last_starts, node_messages, preemptions, requests, reservations, runs
+from minislurm.cluster import (
+    follow,
+    last_starts,
+    node_messages,
+    preemptions,
+    requests,
+    reservations,
+    resizes,
+    runs,
+)
 from minislurm.cluster.events import ClusterConfigured, Event, JobsPurged, RequestsForgotten
 from minislurm.cluster.messages import (
     CancelJob,
@@ -30,6 +39,7 @@ from minislurm.cluster.messages import (
     RememberRequest,
     RequeueJob,
     ReservationDue,
+    ResizeProposed,
     SignalDue,
     SignalJob,
     StepEnded,
@@ -58,6 +68,8 @@ def decide(state: ClusterState, message: Message, now: float) -> list[Event] | R
             return runs.decide_placement(state, message, now)
         case PreemptionProposed():
             return preemptions.decide_preemption(state, message, now)
+        case ResizeProposed():
+            return resizes.decide_resize(state, message, now)
         case TimeLimitReached():
             return runs.decide_time_limit(state, message, now)
         case PrepareTimeout():

@@ -81,6 +81,8 @@ class RunPlaced(Struct, frozen=True):
     priority: int = 0
     #: For a GPU- or CPU-hour (order ``auction``).
     price: float = 0.0
+    #: See `Job.limit_used_s`.
+    limit_used_s: float = 0.0
 
 
 class NodePrepared(Struct, frozen=True):
@@ -273,6 +275,49 @@ class AccountsChanged(Struct, frozen=True):
     request_id: str = ""
 
 
+class ResizeBegun(Struct, frozen=True):
+    """A run is about to get nodes (`joining`, held for it from now on) or to give some back; with
+    `keeps_nodes` its next run is, which begins when this one has ended."""
+
+    time: float
+    job_id: JobId
+    run: RunNumber
+    #: "grow", "shrink", "node_fail", "update"
+    kind: str
+    joining: tuple[NodeAllocation, ...] = ()
+    leaving: tuple[NodeName, ...] = ()
+    keeps_nodes: bool = False
+    #: The job that it gives nodes back for; 0: none.
+    preemptor: JobId = JobId(0)
+
+
+class NodesJoined(Struct, frozen=True):
+    """All nodes that were to join a run are ready: they are its own."""
+
+    time: float
+    job_id: JobId
+    run: RunNumber
+
+
+class NodesNotJoined(Struct, frozen=True):
+    """Not all of them got ready: none joins, and the run goes on as it is. `failed_nodes`: who did not."""
+
+    time: float
+    job_id: JobId
+    run: RunNumber
+    nodes: tuple[NodeName, ...] = ()
+    failed_nodes: tuple[NodeName, ...] = ()
+
+
+class NodeLeft(Struct, frozen=True):
+    """A run goes on without this node: it has given it back, or lost it."""
+
+    time: float
+    job_id: JobId
+    run: RunNumber
+    node: NodeName
+
+
 Event = (
     ClusterConfigured
     | JobSubmitted
@@ -302,4 +347,8 @@ Event = (
     | ReservationEnded
     | NodeWeightChanged
     | AccountsChanged
+    | ResizeBegun
+    | NodesJoined
+    | NodesNotJoined
+    | NodeLeft
 )

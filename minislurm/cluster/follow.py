@@ -30,6 +30,7 @@ from minislurm.cluster.events import (
 from minislurm.cluster.het_jobs import come_along, end_along, leave_along
 from minislurm.cluster.last_starts import give_up
 from minislurm.cluster.messages import EligibilityDue, SwitchWaitOver
+from minislurm.cluster.resizes import next_run
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import DependencyKind, EndCause, Job
@@ -88,7 +89,8 @@ def _end_if_clear(state: ClusterState, job_id: JobId, now: float) -> list[Event]
     if job.state is not JobState.COMPLETING or job.open_nodes:
         return []
     end_time = job.end_time if job.end_cause is EndCause.EXIT else now
-    return [RunEnded(now, job.id, job.run, end_time)]
+    ended = RunEnded(now, job.id, job.run, end_time)
+    return [ended, *next_run(state, job, now)] if job.keeps_nodes else [ended]
 
 
 def _drain_broken(state: ClusterState, event: RunEnding) -> list[Event]:

@@ -14,7 +14,7 @@ from minislurm.domain.job import JobSpec
 from minislurm.domain.node import NodeFacts
 from minislurm.domain.states import PartitionState
 from minislurm.domain.views import JobChanges, JobTarget, ReservationChanges, StepRequest
-from minislurm.scheduling.model import Placement, Preemption
+from minislurm.scheduling.model import Placement, Preemption, Resize
 
 
 class Caller(Struct, frozen=True):
@@ -209,6 +209,12 @@ class PreemptionProposed(Struct, frozen=True):
     preemption: Preemption
 
 
+class ResizeProposed(Struct, frozen=True):
+    """One resize of a finished plan, checked again against the state of this moment."""
+
+    resize: Resize
+
+
 class TimeLimitReached(Struct, frozen=True):
     job_id: JobId
     run: RunNumber
@@ -292,6 +298,7 @@ Message = (
     | StepEnded
     | PlacementProposed
     | PreemptionProposed
+    | ResizeProposed
     | TimeLimitReached
     | SignalDue
     | PrepareTimeout

@@ -34,6 +34,7 @@ from minislurm.cluster.events import (
     PendingEnded,
     ReservationChanged,
     ReservationEnded,
+    ResizeBegun,
     RunEnded,
     RunEnding,
     RunPlaced,
@@ -67,8 +68,9 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
             return _placed(state, state.jobs[event.job_id], event.time)
         case RunStarted():
             job = state.jobs[event.job_id]
-            # Somebody may wait for the time when it gives way.
-            wanted: list[Effect] = [_SCHEDULE] if gives_way(kept_run(state, job.id)) else []
+            # Somebody may wait for the time when it gives way, or itself for that when it may grow.
+            is_awaited = job.is_elastic or gives_way(kept_run(state, job.id))
+            wanted: list[Effect] = [_SCHEDULE] if is_awaited else []
             return [*wanted, JobChanged(job.id), *run_timers(job), *dependent_timers(state, job)]
         case RunEnding():
             return _ending(state, state.jobs[event.job_id], event)
@@ -101,6 +103,8 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
             return [_SCHEDULE, *reservation_timers(event.reservation)]
         case AccountsChanged():
             return [_SCHEDULE]
+        case ResizeBegun():
+            return [_SCHEDULE, JobChanged(event.job_id)]
         case PartitionChanged() | ReservationEnded() | NodeWeightChanged():
             return [_SCHEDULE]
         case _:

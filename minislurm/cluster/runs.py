@@ -35,13 +35,13 @@ from minislurm.cluster.messages import (
     StepEnded,
     TimeLimitReached,
 )
+from minislurm.cluster.room import fits, has_room
 from minislurm.cluster.state import ClusterState
 from minislurm.domain import layout
 from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import Bitmap, JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import EndCause, Job, Step
 from minislurm.domain.node import Node
-from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import JobState
 from minislurm.domain.views import StepRequest
 from minislurm.scheduling.model import Asked, Placement
@@ -80,7 +80,7 @@ def decide_placement(state: ClusterState, message: PlacementProposed, now: float
 
 
 def _may_start(state: ClusterState, job: Job, placement: Placement, now: float) -> bool:
-    if job.id not in state.queue or not _fits(state, placement.allocation):
+    if job.id not in state.queue or not fits(state, placement.allocation):
         return False
     names = [part.node for part in placement.allocation]
     return (
@@ -122,7 +122,7 @@ def _fit_together(state: ClusterState, placements: Iterable[Placement]) -> bool:
         if node is None:
             known = state.nodes[part.node]
             node = nodes[part.node] = replace(known, gpu_shares=dict(known.gpu_shares))
-        if not _has_room(node, part):
+        if not has_room(node, part):
             return False
         node.cpus_used = Bitmap(node.cpus_used | part.cpus)
         node.memory_used_mib += part.memory_mib
@@ -135,20 +135,6 @@ def _run_placed(message: PlacementProposed, job_id: JobId, run: RunNumber, now: 
     return RunPlaced(
         now, job_id, run, placement.allocation, message.pending_reason, message.priority, placement.price
     )
-
-
-def _fits(state: ClusterState, allocation: tuple[NodeAllocation, ...]) -> bool:
-    for part in allocation:
-        node = state.nodes.get(part.node)
-        if node is None or not node.is_usable or not _has_room(node, part):
-            return False
-    return bool(allocation)
-
-
-def _has_room(node: Node, part: NodeAllocation) -> bool:
-    if part.cpus & node.cpus_used or not node.has_free(part):
-        return False
-    return not part.cpus >> node.cpus and part.memory_mib <= node.memory_mib - node.memory_used_mib
 
 
 def array_slots(state: ClusterState, rest: Job) -> int:

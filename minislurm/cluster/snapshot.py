@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import overload
+from math import inf
+from typing import Any, overload
 
 from msgspec.structs import replace
 
 from minislurm.cluster.licenses import free_licenses
 from minislurm.cluster.queue import ClassKey, QueueClass
 from minislurm.cluster.reserved_nodes import run_end
+from minislurm.cluster.resizes import grow_from, shrink_from
 from minislurm.cluster.runs import array_slots
 from minislurm.cluster.state import ClusterState
 from minislurm.cluster.victims import exempt_until, mode_in, slice_end, tier_of
@@ -23,6 +25,7 @@ from minislurm.domain.reservation import Reservation, ReservationFlag
 from minislurm.domain.resources import GpuGroup, capability_number
 from minislurm.domain.states import JobState
 from minislurm.scheduling.model import (
+    ElasticRun,
     NodeAvailability,
     QueuedJob,
     RequestClass,
@@ -146,12 +149,43 @@ def run_of(state: ClusterState, job: Job) -> RunningJob:
     slice_s = state.configuration.scheduler.time_slice_s
     gives_way = (tier_of(state, job), mode_in(state, job.partition), exempt_until(state, job))
     own = (*asked, job.run, job.start_time, job.partition, *gives_way, slice_end(state, job), slice_s)
+    if job.is_resizing:
+        return _resizing_run(state, job, own)
     if job.state is not JobState.COMPLETING:
-        return RunningJob(job.id, run_end(state, job), job.allocation, *own)
+        elastic = elastic_run(state, job) if job.is_elastic else None
+        return RunningJob(job.id, run_end(state, job), job.allocation, *own, elastic)
     # Nodes that have let go are free already: counted twice, they would seem to have room beside a head.
     # The others are about to let go.
     held = tuple(part for part in job.allocation if part.node in job.open_nodes)
-    return RunningJob(job.id, 0.0, held, *own)
+    return RunningJob(job.id, 0.0, held, *own, ending_since=job.ending_time)
+
+
+def _resizing_run(state: ClusterState, job: Job, own: Sequence[Any]) -> RunningJob:
+    """As it will be: until then it is left alone. What it gives back is about to come free."""
+    stays = job.state is not JobState.COMPLETING or (job.keeps_nodes and job.requeue_cause)
+    leaving = tuple([part for part in job.held_parts if part.node in job.leaving])
+    held = tuple([part for part in job.held_parts if part not in leaving])
+    run = RunningJob(job.id, run_end(state, job) if stays else 0.0, held, *own)
+    since = 0.0 if stays else job.ending_time
+    return replace(run, leaving=leaving, exempt_until=inf, slice_end=inf, ending_since=since)
+
+
+def elastic_run(state: ClusterState, job: Job) -> ElasticRun | None:
+    """How the run may change its size; None while it starts."""
+    if job.state is not JobState.RUNNING or job.partition not in state.partitions:
+        return None
+    spec, cooldown_s = job.spec, state.configuration.elastic.grow_cooldown_s
+    # Licenses are the job's, however large it is.
+    jobs = request_class(state, state.queue.key_of(job), (), None)
+    jobs = replace(
+        jobs,
+        request=replace(jobs.request, licenses=()),
+        account=spec.account, user_id=spec.user_id, user_name=spec.user_name, qos=spec.qos,
+    )  # fmt: skip
+    restarts = not job.resizes_in_place
+    # A restart that soon ends is worth nothing.
+    until = run_end(state, job) - cooldown_s if restarts else inf
+    return ElasticRun(jobs, restarts, grow_from(state, job), until, shrink_from(state, job))
 
 
 def _kept_class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestClass:

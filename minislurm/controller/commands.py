@@ -55,7 +55,7 @@ def command_message(engine: Engine, command: NodeCommand) -> node_pb2.Command | 
 
 def _kill_wait_s(engine: Engine, command: EndRun) -> float:
     job = engine.state.jobs.get(command.job_id)
-    if command.cause is EndCause.PREEMPT and job is not None:
+    if command.cause in (EndCause.PREEMPT, EndCause.RESIZE) and job is not None:
         return grace_in_s(engine.state, job.partition)
     return engine.configuration.timers.kill_wait_s
 

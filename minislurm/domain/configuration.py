@@ -122,6 +122,13 @@ class PreemptionSection(Struct, frozen=True):
     max_victims: int = 0
 
 
+class ElasticSection(Struct, frozen=True):
+    #: So long after an elastic job's run has started, or its size was changed, it does not grow.
+    grow_cooldown_s: float = 60.0
+    #: So long after it gave nodes back it is not asked for more, unless its asker outranks it.
+    shrink_cooldown_s: float = 30.0
+
+
 class AccountsSection(Struct, frozen=True):
     #: "limits", "associations" (who may submit, but no limits) or "off". Nothing is enforced before the
     #: first account is added.
@@ -246,6 +253,7 @@ class Configuration(Struct, frozen=True):
     licenses: tuple[License, ...] = ()
     #: The file it came from; "" for none.
     path: str = ""
+    elastic: ElasticSection = ElasticSection()
 
     def partition(self, name: str) -> Partition | None:
         return next((p for p in self.partitions if p.name == name), None)

@@ -121,6 +121,23 @@ class AccountsPass:
             for who, amounts in charged:
                 limits.charge(who, amounts, -1)
 
+    def change(
+        self,
+        jobs: RequestClass,
+        before: Sequence[Share],
+        after: Sequence[Share],
+        rows: Mapping[str, int],
+    ) -> bool:
+        """May a run of the class have these shares instead of those? It is charged with them if it may."""
+        limits = self._limits
+        if limits is None:
+            return True
+        who, old, new = charged_of(jobs), tres_of_shares(before, rows), tres_of_shares(after, rows)
+        limits.charge(who, old, -1)
+        may = limits.hit(who, new, jobs.time_limit_s) is None
+        limits.charge(who, new if may else old)
+        return may
+
     def started(self, jobs: RequestClass, shares: Sequence[Share], rows: Mapping[str, int]) -> None:
         if self._limits is not None:
             self._limits.started(jobs, shares, rows)

@@ -6,9 +6,12 @@ equal jobs are merged by the order of their next job; the first job that cannot 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable
+from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
 from math import isfinite
 
+import numpy as np
+
+from minislurm.domain.configuration import Partition
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import Reason
 from minislurm.scheduling.accounts import AccountsPass
@@ -18,6 +21,7 @@ from minislurm.scheduling.capacity import Capacity
 from minislurm.scheduling.components import claims_of, longest_s
 from minislurm.scheduling.conservative import ConservativeBackfill
 from minislurm.scheduling.draft import Draft, asked_of
+from minislurm.scheduling.elastic import Grower, Growth
 from minislurm.scheduling.lineup import Lineup
 from minislurm.scheduling.model import (
     PRIORITY,
@@ -27,6 +31,7 @@ from minislurm.scheduling.model import (
     Plan,
     Preemption,
     RequestClass,
+    Resize,
     Snapshot,
     Wait,
 )
@@ -107,12 +112,19 @@ def steps(
         elif (turn.is_startable and queue.is_overtaken(turn)) or (yield from _settle(turn, cycle, draft)):
             queue.add(turn)
         yield
+    #: Of whom nobody knows whether they could use what is left.
+    skipped: dict[str, Partition] = {}
     for turn in queue.rest():
-        draft.wait(turn, cycle.why_beyond_depth(turn))
+        wait = cycle.why_beyond_depth(turn)
+        if wait is PRIORITY:
+            skipped[turn.jobs.partition.name] = turn.jobs.partition
+        draft.wait(turn, wait)
         yield
     draft.preemptions, draft.wake_time = cycle.preemptions, cycle.victims.wake_time
+    if cycle.growth:
+        yield from _grow(cycle, skipped, draft)
     plan = draft.plan()
-    if workspace.verdicts is not None and not (plan.placements or plan.limited):
+    if workspace.verdicts is not None and not (plan.placements or plan.limited or plan.resizes):
         workspace.verdicts.plan = plan
     return with_prices(plan, draft.bids, accounts, workspace.filters) if draft.bids else plan
 
@@ -155,6 +167,19 @@ def _start_components(turn: Turn, cycle: _Cycle, draft: Draft) -> Generator[None
         draft.start(turn, allocation, tuple(parts))
         yield
     return limit
+
+
+def _grow(cycle: _Cycle, skipped: Mapping[str, Partition], draft: Draft) -> Generator[None, None, None]:
+    """Elastic runs get what is left, but for the nodes of partitions where not everybody was looked at."""
+    draft.wake_time = min(draft.wake_time, cycle.growth.wake_time)
+    victims = {job_id for preemption in cycle.preemptions for job_id, _ in preemption.victims}
+    for grower in cycle.growth.growers():
+        if grower.run.job_id in victims:
+            continue
+        joining = yield from cycle.grow(grower, skipped.values())
+        if joining:
+            draft.resizes.append(Resize(grower.run.job_id, grower.run.run, joining))
+        yield
 
 
 def _settle(turn: Turn, cycle: _Cycle, draft: Draft) -> Generator[None, None, bool]:
@@ -208,6 +233,7 @@ class _Cycle:
         self._openings = Openings(workspace.table.inventory, snapshot)
         self.victims = Victims(snapshot, workspace.table.inventory)
         self.preemptions: list[Preemption] = []
+        self.growth = Growth(snapshot, workspace.table.inventory, workspace.filters)
         self._backfill = kind(snapshot, workspace.filters, self._capacity, workspace.timeline)
         #: By `Candidate.head`: so many blocked jobs have been met, the head first.
         self._blocked_in: dict[str, int] = {}
@@ -228,7 +254,8 @@ class _Cycle:
         #: Whether nothing but room decides where jobs may be. Known when all classes have been seen.
         self._is_plain = False
         keeps = settings.backfill == "easy" and not explain and self._openings.are_trivial
-        keeps = keeps and not self.victims.matter  # time alone may bring a way to start
+        # Time alone may bring a way to start, or to grow.
+        keeps = keeps and not self.victims.matter and not self.growth
         if keeps and workspace.is_still and workspace.verdicts is not None:
             self._last = workspace.verdicts if workspace.verdicts.settings is settings else None
         workspace.verdicts = Verdicts(settings, self._blocked, {}, self._capacity) if keeps else None
@@ -330,6 +357,36 @@ class _Cycle:
             end = end_of(self._now, jobs.time_limit_s)
             allocations.append((yield from self._place(jobs, shares, end)))
         return allocations
+
+    # Elastic runs (elastic.py)
+
+    def grow(
+        self, grower: Grower, skipped: Iterable[Partition]
+    ) -> Generator[None, None, tuple[NodeAllocation, ...]]:
+        """What the run gets besides what it has."""
+        run, jobs, rows = grower.run, grower.jobs, self._table.inventory.rows
+        if jobs.bid and not self._accounts.bid(jobs):
+            return ()  # nothing is left to pay it with
+        allowed: Mask = np.ones(len(self._table.inventory), dtype=np.bool_)
+        open_now = self._openings.allowed(jobs, self._now)
+        closed = [self._filters.members(partition).mask for partition in skipped]
+        for mask in (~self._closed if self._closed is not None else None, open_now, *[~m for m in closed]):
+            if mask is not None:
+                allowed = allowed & mask
+
+        def charge(jobs: RequestClass, before: Sequence[Share], after: Sequence[Share]) -> bool:
+            return self._accounts.change(jobs, before, after, rows)
+
+        counts = [self._table.free, *self._backfill.reached_by(run.end_time)]
+        shares = self.growth.find(grower, counts, allowed, charge)
+        if not shares:
+            return ()
+        shares = self._table.settle(shares)
+        allocation = yield from self._table.place(shares)
+        self._capacity.started(shares)
+        self._backfill.started(shares, run.end_time)
+        self._openings.started(jobs, shares)
+        return allocation
 
     # Blocked
 

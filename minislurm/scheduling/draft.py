@@ -13,6 +13,7 @@ from minislurm.scheduling.model import (
     PriorityLine,
     QueuedJob,
     RequestClass,
+    Resize,
     Standing,
     Wait,
 )
@@ -33,6 +34,7 @@ class Draft:
         self.preemptions: list[Preemption] = []
         #: See `Plan.wake_time`.
         self.wake_time = inf
+        self.resizes: list[Resize] = []
 
     def start(
         self, turn: Turn, allocation: tuple[NodeAllocation, ...], parts: tuple[Placement, ...] = ()
@@ -59,7 +61,8 @@ class Draft:
 
     def plan(self) -> Plan:
         waiting = tuple(self._standings), tuple(self._limited)
-        return Plan(tuple(self._placements), *waiting, tuple(self.preemptions), self.wake_time)
+        preemptions, resizes = tuple(self.preemptions), tuple(self.resizes)
+        return Plan(tuple(self._placements), *waiting, preemptions, self.wake_time, resizes)
 
 
 def asked_of(jobs: RequestClass) -> Asked:

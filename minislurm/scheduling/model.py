@@ -51,6 +51,19 @@ class NodeAvailability(Struct, frozen=True):
     last_placed: int = 0
 
 
+class ElasticRun(Struct, frozen=True):
+    """How a run may change its number of nodes; its least and most are in the request."""
+
+    #: Its own class, without jobs: what a further node must give, and to whom that is charged.
+    jobs: RequestClass
+    #: It is restarted for it; False: it goes on.
+    restarts: bool = True
+    #: Between these times it may grow, and from then on it may be asked to give nodes back.
+    grow_from: float = 0.0
+    grow_until: float = inf
+    shrink_from: float = 0.0
+
+
 class RunningJob(Struct, frozen=True):
     """A run that holds nodes, and when its limit ends it at the latest (infinity: no limit)."""
 
@@ -73,6 +86,12 @@ class RunningJob(Struct, frozen=True):
     #: When it has had its time slice (infinity: it has none), and how long that is.
     slice_end: float = inf
     slice_s: float = 0.0
+    #: None: its number of nodes stays as it is (for now).
+    elastic: ElasticRun | None = None
+    #: What it is about to give back, though it goes on: not in `allocation`.
+    leaving: tuple[NodeAllocation, ...] = ()
+    #: Since when it is about to let go of all its nodes; 0: it is not.
+    ending_since: float = 0.0
 
 
 class ReservedNodes(Struct, frozen=True):
@@ -203,6 +222,17 @@ class Preemption(Struct, frozen=True):
     cost: float = 0.0
 
 
+class Resize(Struct, frozen=True):
+    """An elastic run gets these parts of further nodes, or gives these nodes back."""
+
+    job_id: JobId
+    run: RunNumber
+    joining: tuple[NodeAllocation, ...] = ()
+    leaving: tuple[NodeName, ...] = ()
+    #: For whom it gives them back.
+    preemptor: JobId = JobId(0)
+
+
 class Wait(Struct, frozen=True):
     """Why a job does not start now. `rejected`: number of nodes by first failing filter
     ("down", "drained or not responding", "cpus busy", "features" …), kept for explain."""
@@ -297,6 +327,7 @@ class Plan(Struct, frozen=True):
     preemptions: tuple[Preemption, ...] = ()
     #: From then on a run may give way that may not yet, and somebody waits for it; infinity: never.
     wake_time: float = inf
+    resizes: tuple[Resize, ...] = ()
 
     @property
     def waits(self) -> dict[JobId, Wait]:

@@ -26,6 +26,7 @@ from minislurm.cluster.messages import (
     PlacementProposed,
     PreemptionProposed,
     RegisterNode,
+    ResizeProposed,
 )
 from minislurm.cluster.snapshot import snapshot
 from minislurm.cluster.state import ClusterState
@@ -158,7 +159,7 @@ class VirtualCluster:
 
     def _pass(self, _: None) -> None:
         self._pass_is_due = False
-        if not self.state.queue:
+        if not self.state.wants_passes:
             return
         self.passes += 1
         plan = self.plan()
@@ -168,6 +169,9 @@ class VirtualCluster:
         for preemption in plan.preemptions:
             transaction = self.tell(PreemptionProposed(preemption))
             assert transaction.refusal is None, f"the pass chose who may not give way: {preemption}"
+        for resize in plan.resizes:
+            transaction = self.tell(ResizeProposed(resize))
+            assert transaction.refusal is None, f"the pass resized what may not be: {resize}"
         if self.now < plan.wake_time < self._wake_time:
             self._wake_time = plan.wake_time
             self._push(plan.wake_time, _MESSAGE, self._wake, None)

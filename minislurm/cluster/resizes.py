@@ -1,0 +1,121 @@
+"""Elastic jobs: their runs get nodes and give nodes back, in place or with the next run (README.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import inf
+
+from msgspec.structs import replace
+
+from minislurm.cluster import licenses, reservations
+from minislurm.cluster.accounts import change_hit, may_pay
+from minislurm.cluster.ending import end_run
+from minislurm.cluster.events import Event, ResizeBegun, RunPlaced
+from minislurm.cluster.messages import ResizeProposed
+from minislurm.cluster.reserved_nodes import run_end
+from minislurm.cluster.room import fits
+from minislurm.cluster.state import ClusterState
+from minislurm.domain.errors import Refusal, RefusalCode
+from minislurm.domain.ids import NodeName, RunNumber
+from minislurm.domain.job import EndCause, Job
+from minislurm.domain.resources import NodeAllocation, size_within
+from minislurm.domain.states import JobState
+
+GROW, SHRINK, NODE_FAIL, UPDATE = "grow", "shrink", "node_fail", "update"
+
+#: Ends after which a run's next one may have its nodes at once.
+_AT_ONCE = frozenset({"resize", "node_fail", "launch_failure"})
+
+
+def decide_resize(state: ClusterState, message: ResizeProposed, now: float) -> list[Event] | Refusal:
+    """A plan's resize, checked against the state of this moment."""
+    resize = message.resize
+    job = state.jobs.get(resize.job_id)
+    refusal = Refusal(RefusalCode.TRY_LATER, job_id=resize.job_id)
+    if job is None or job.run != resize.run or not may_resize(job):
+        return refusal
+    if not (resize.joining and _may_join(state, job, resize.joining, now)):
+        return refusal
+    return _begin(state, job, GROW, now, joining=resize.joining)
+
+
+def may_resize(job: Job) -> bool:
+    """Can its size be changed at all, at this moment?"""
+    return job.is_elastic and job.state is JobState.RUNNING and not job.is_resizing
+
+
+def _may_join(state: ClusterState, job: Job, joining: tuple[NodeAllocation, ...], now: float) -> bool:
+    names = [part.node for part in joining]
+    own = {part.node for part in job.allocation}
+    parts = (*job.allocation, *joining)
+    if not fits(state, joining) or own.intersection(names) or len(set(names)) < len(names):
+        return False
+    left_s = run_end(state, job) - now
+    until_its_end = replace(job, time_limit_s=left_s if left_s < inf else 0.0)
+    return (
+        size_within(job.request, len(parts)) == len(parts)
+        and grow_from(state, job) <= now
+        and reservations.may_run(state, until_its_end, names, now)
+        and licenses.may_share(state, job, names)
+        and change_hit(state.accounts, job, parts, state.nodes) is None
+        and may_pay(state.accounts, job, job.price, now)
+    )
+
+
+def grow_from(state: ClusterState, job: Job) -> float:
+    """Its run does not grow before that."""
+    cooldown_s = state.configuration.elastic.grow_cooldown_s
+    return max(job.start_time, job.resize_time) + cooldown_s
+
+
+def shrink_from(state: ClusterState, job: Job) -> float:
+    """It is not asked for nodes before that, but by whom it has to give way to anyway."""
+    cooldown_s = state.configuration.elastic.shrink_cooldown_s
+    return job.resize_time + cooldown_s if job.resize_kind == SHRINK else 0.0
+
+
+def _begin(
+    state: ClusterState,
+    job: Job,
+    kind: str,
+    now: float,
+    *,
+    joining: tuple[NodeAllocation, ...] = (),
+    leaving: tuple[NodeName, ...] = (),
+) -> list[Event]:
+    in_place = job.resizes_in_place
+    begun = ResizeBegun(now, job.id, job.run, kind, joining, leaving, keeps_nodes=not in_place)
+    if in_place:
+        return [begun]
+    return [begun, end_run(state, job, EndCause.RESIZE, now, comes_back="resize")]
+
+
+def next_run(state: ClusterState, job: Job, now: float) -> list[Event]:
+    """What begins in the moment in which a run that has kept its nodes ends, so that nobody takes them in
+    between. []: it does not come back, or too few of them are left; then it waits like any other."""
+    if not job.keeps_nodes or job.requeue_cause not in _AT_ONCE or job.requeue_held:
+        return []
+    kept = [part for part in job.allocation if job.keeps(part.node)]
+    parts = [part for part in (*kept, *job.joining) if state.nodes[part.node].is_usable]
+    request = job.request
+    if len(parts) < request.nodes_min:
+        return []
+    parts = parts[: size_within(request, len(parts))]
+    used_s = job.limit_used_s + max(0.0, now - job.start_time - job.suspended_time_s)
+    run = RunNumber(job.run + 1)
+    return [
+        RunPlaced(
+            now, job.id, run, by_leaf(state, parts), job.pending_reason, job.start_priority, job.price, used_s
+        )
+    ]
+
+
+def by_leaf(state: ClusterState, parts: Sequence[NodeAllocation]) -> tuple[NodeAllocation, ...]:
+    """Neighbours next to each other, so that ranks are; else as they come."""
+    leaf_of_node = state.topology.leaf_of_node
+    order = _numbered(leaf_of_node.get(part.node, "") for part in parts)
+    return tuple(sorted(parts, key=lambda part: order[leaf_of_node.get(part.node, "")]))
+
+
+def _numbered(names: Iterable[str]) -> dict[str, int]:
+    return {name: number for number, name in enumerate(dict.fromkeys(names))}

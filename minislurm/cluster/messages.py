@@ -210,9 +210,9 @@ class PreemptionProposed(Struct, frozen=True):
 
 
 class ResizeProposed(Struct, frozen=True):
-    """One resize of a finished plan, checked again against the state of this moment."""
+    """Resizes of a finished plan that belong together, checked again against the state of this moment."""
 
-    resize: Resize
+    resizes: tuple[Resize, ...]
 
 
 class TimeLimitReached(Struct, frozen=True):

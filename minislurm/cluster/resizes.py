@@ -15,12 +15,15 @@ from minislurm.cluster.messages import ResizeProposed
 from minislurm.cluster.reserved_nodes import run_end
 from minislurm.cluster.room import fits
 from minislurm.cluster.state import ClusterState
+from minislurm.cluster.victims import tier_of
 from minislurm.domain.errors import Refusal, RefusalCode
-from minislurm.domain.ids import NodeName, RunNumber
+from minislurm.domain.ids import JobId, NodeName, RunNumber
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.resources import NodeAllocation, size_within
 from minislurm.domain.states import JobState
+from minislurm.scheduling.model import Resize
 
+NOBODY = JobId(0)
 GROW, SHRINK, NODE_FAIL, UPDATE = "grow", "shrink", "node_fail", "update"
 
 #: Ends after which a run's next one may have its nodes at once.
@@ -28,15 +31,22 @@ _AT_ONCE = frozenset({"resize", "node_fail", "launch_failure"})
 
 
 def decide_resize(state: ClusterState, message: ResizeProposed, now: float) -> list[Event] | Refusal:
-    """A plan's resize, checked against the state of this moment."""
-    resize = message.resize
-    job = state.jobs.get(resize.job_id)
-    refusal = Refusal(RefusalCode.TRY_LATER, job_id=resize.job_id)
-    if job is None or job.run != resize.run or not may_resize(job):
-        return refusal
-    if not (resize.joining and _may_join(state, job, resize.joining, now)):
-        return refusal
-    return _begin(state, job, GROW, now, joining=resize.joining)
+    """A plan's resizes, checked against the state of this moment: all of them or none."""
+    events: list[Event] = []
+    for resize in message.resizes:
+        job = state.jobs.get(resize.job_id)
+        refusal = Refusal(RefusalCode.TRY_LATER, job_id=resize.job_id)
+        if job is None or job.run != resize.run or not may_resize(job):
+            return refusal
+        if resize.joining:
+            if resize.leaving or not _may_join(state, job, resize.joining, now):
+                return refusal
+            events += _begin(state, job, GROW, now, joining=resize.joining)
+        else:
+            if not _may_leave(state, job, resize, now):
+                return refusal
+            events += _begin(state, job, SHRINK, now, leaving=resize.leaving, preemptor=resize.preemptor)
+    return events
 
 
 def may_resize(job: Job) -> bool:
@@ -62,6 +72,27 @@ def _may_join(state: ClusterState, job: Job, joining: tuple[NodeAllocation, ...]
     )
 
 
+def _may_leave(state: ClusterState, job: Job, resize: Resize, now: float) -> bool:
+    """Does somebody still wait for these nodes, and may the run be asked for them?"""
+    preemptor = state.jobs.get(resize.preemptor)
+    if preemptor is None or preemptor.id not in state.queue or preemptor.partition not in state.partitions:
+        return False
+    above = tier_of(state, preemptor) - tier_of(state, job)
+    is_time = above > 0 or (above == 0 and shrink_from(state, job) <= now)
+    return is_time and may_go(job, resize.leaving)
+
+
+def may_go(job: Job, leaving: tuple[NodeName, ...]) -> bool:
+    """Is what is left of the run's nodes a size that it may have? In place its batch script stays."""
+    names = [part.node for part in job.allocation]
+    left = [name for name in names if name not in leaving]
+    if not leaving or len(left) != len(names) - len(leaving) or len(left) < job.request.nodes_min:
+        return False
+    if job.resizes_in_place and left[0] != names[0]:
+        return False
+    return size_within(job.request, len(left)) == len(left)
+
+
 def grow_from(state: ClusterState, job: Job) -> float:
     """Its run does not grow before that."""
     cooldown_s = state.configuration.elastic.grow_cooldown_s
@@ -82,9 +113,10 @@ def _begin(
     *,
     joining: tuple[NodeAllocation, ...] = (),
     leaving: tuple[NodeName, ...] = (),
+    preemptor: JobId = NOBODY,
 ) -> list[Event]:
     in_place = job.resizes_in_place
-    begun = ResizeBegun(now, job.id, job.run, kind, joining, leaving, keeps_nodes=not in_place)
+    begun = ResizeBegun(now, job.id, job.run, kind, joining, leaving, not in_place, preemptor)
     if in_place:
         return [begun]
     return [begun, end_run(state, job, EndCause.RESIZE, now, comes_back="resize")]

@@ -111,8 +111,8 @@ class Scheduler:
         for preemption in plan.preemptions:
             if self._engine.tell(PreemptionProposed(preemption)).refusal is not None:
                 self._wanted.set()
-        for resize in plan.resizes:
-            if self._engine.tell(ResizeProposed(resize)).refusal is not None:
+        for resizes in plan.resizes:
+            if self._engine.tell(ResizeProposed(resizes)).refusal is not None:
                 self._wanted.set()
         self._wake_at(plan.wake_time)
         old, self._standings = self._standings, standings

@@ -39,13 +39,14 @@ from minislurm.scheduling.nodes import Counts, Mask, Share
 from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.order import Entry, Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
-from minislurm.scheduling.preemption import Victims
+from minislurm.scheduling.preemption import Fit, Victims
 from minislurm.scheduling.ranks import Ranks
 from minislurm.scheduling.rivals import Rival
 from minislurm.scheduling.room import Room
 from minislurm.scheduling.rooms import Rooms
 from minislurm.scheduling.single import fits
 from minislurm.scheduling.strategies import Strategies
+from minislurm.scheduling.surplus import Surplus
 from minislurm.scheduling.together import Together
 from minislurm.scheduling.work import finished
 from minislurm.scheduling.workspace import Candidate, Head, Verdicts, Workspace
@@ -121,8 +122,8 @@ def steps(
         draft.wait(turn, wait)
         yield
     draft.preemptions, draft.wake_time = cycle.preemptions, cycle.victims.wake_time
-    if cycle.growth:
-        yield from _grow(cycle, skipped, draft)
+    if cycle.surplus.matters:
+        yield from _resize(cycle, skipped, draft)
     plan = draft.plan()
     if workspace.verdicts is not None and not (plan.placements or plan.limited or plan.resizes):
         workspace.verdicts.plan = plan
@@ -169,17 +170,16 @@ def _start_components(turn: Turn, cycle: _Cycle, draft: Draft) -> Generator[None
     return limit
 
 
-def _grow(cycle: _Cycle, skipped: Mapping[str, Partition], draft: Draft) -> Generator[None, None, None]:
+def _resize(cycle: _Cycle, skipped: Mapping[str, Partition], draft: Draft) -> Generator[None, None, None]:
     """Elastic runs get what is left, but for the nodes of partitions where not everybody was looked at."""
-    draft.wake_time = min(draft.wake_time, cycle.growth.wake_time)
-    victims = {job_id for preemption in cycle.preemptions for job_id, _ in preemption.victims}
+    draft.resizes += cycle.handbacks
     for grower in cycle.growth.growers():
-        if grower.run.job_id in victims:
-            continue
-        joining = yield from cycle.grow(grower, skipped.values())
-        if joining:
-            draft.resizes.append(Resize(grower.run.job_id, grower.run.run, joining))
+        if not cycle.surplus.is_asked(grower.run):
+            joining = yield from cycle.grow(grower, skipped.values())
+            if joining:
+                draft.resizes.append((Resize(grower.run.job_id, grower.run.run, joining),))
         yield
+    draft.wake_time = min(draft.wake_time, cycle.growth.wake_time, cycle.surplus.wake_time)
 
 
 def _settle(turn: Turn, cycle: _Cycle, draft: Draft) -> Generator[None, None, bool]:
@@ -234,6 +234,8 @@ class _Cycle:
         self.victims = Victims(snapshot, workspace.table.inventory)
         self.preemptions: list[Preemption] = []
         self.growth = Growth(snapshot, workspace.table.inventory, workspace.filters)
+        self.surplus = Surplus(snapshot, workspace.table.inventory)
+        self.handbacks: list[tuple[Resize, ...]] = []
         self._backfill = kind(snapshot, workspace.filters, self._capacity, workspace.timeline)
         #: By `Candidate.head`: so many blocked jobs have been met, the head first.
         self._blocked_in: dict[str, int] = {}
@@ -255,7 +257,7 @@ class _Cycle:
         self._is_plain = False
         keeps = settings.backfill == "easy" and not explain and self._openings.are_trivial
         # Time alone may bring a way to start, or to grow.
-        keeps = keeps and not self.victims.matter and not self.growth
+        keeps = keeps and not self.victims.matter and not self.surplus.matters
         if keeps and workspace.is_still and workspace.verdicts is not None:
             self._last = workspace.verdicts if workspace.verdicts.settings is settings else None
         workspace.verdicts = Verdicts(settings, self._blocked, {}, self._capacity) if keeps else None
@@ -435,7 +437,8 @@ class _Cycle:
             wait = self._why(turn)
             self._blocked[turn.key] = (self._now + turn.limit_s, wait)
             yield
-        if self.victims.matter and wait.reason is Reason.RESOURCES and not jobs.parts:
+        makes_way = self.victims.matter or self.surplus.matters
+        if makes_way and wait.reason is Reason.RESOURCES and not jobs.parts:
             held = yield from self._preempt(turn)
             if held is not None:
                 return held
@@ -458,8 +461,8 @@ class _Cycle:
         return wait
 
     def _preempt(self, turn: Turn) -> Generator[None, None, Wait | None]:
-        """Runs that give way to the next job of the class; what becomes free is kept for it. None: none may,
-        or it would not start for all that."""
+        """Runs that give way to the next job of the class, or elastic ones that give nodes back; what becomes
+        free is kept for it. None: none may, or it would not start for all that."""
         jobs = turn.jobs
         open_now = self._openings.allowed(jobs, self._now)
         free = yield from self._backfill.free_soon(self.victims.with_leaving(self._table.free))
@@ -467,11 +470,16 @@ class _Cycle:
         def fits(counts: Counts) -> list[Share] | None:
             return choose(self._room_in(turn.candidate, [at_least_zero(counts.copy())], open_now))
 
+        if self.surplus.matters and fits(free) is None:
+            wait = yield from self._hand_back(turn, free, fits)
+            if wait is not None:
+                return wait
         rival, is_single = Rival(jobs.partition, turn.job.eligible_time), jobs.request.nodes_max == 1
         way = yield from self.victims.find(rival, free, fits, single_node=is_single)
         if way is None or self.limit(turn, way.shares) is not None:
             return None
         self.victims.choose(way)
+        self.surplus.spare([victim.run.job_id for victim in way.victims])
         for victim in way.victims:
             self._backfill.leave_early(victim.shares, victim.run.end_time)
         self._backfill.hold(jobs.partition, self._now + turn.limit_s, way.shares, way.then)
@@ -480,6 +488,29 @@ class _Cycle:
             victims = tuple([(victim.run.job_id, victim.run.run) for victim in way.victims])
             self.preemptions.append(Preemption(turn.job.job_id, victims, names, way.cost))
         return Wait(Reason.RESOURCES, start_estimate=self._now, planned_nodes=names)
+
+    def _hand_back(self, turn: Turn, free: Counts, fits: Fit) -> Generator[None, None, Wait | None]:
+        """The same by nodes that elastic runs have beyond their minimum. Only for the first that waits in its
+        partition: whoever is behind a head would be let past it."""
+        jobs, names = turn.jobs, self._table.inventory.names
+        if self._blocked_in.get(turn.candidate.head, 0):
+            return None
+        found = yield from self.surplus.find(jobs.partition, self._filters.allowed(jobs), free, fits)
+        if found is None or self.limit(turn, found.shares) is not None:
+            return None
+        self.surplus.choose(found)
+        self.victims.leave(found.given)
+        for run, shares in found.given:
+            self._backfill.leave_early(shares, run.end_time)
+        self._backfill.hold(jobs.partition, self._now + turn.limit_s, found.shares, found.then)
+        preemptor = turn.job.job_id
+        resizes = [
+            Resize(run.job_id, run.run, leaving=tuple([names[s.node] for s in shares]), preemptor=preemptor)
+            for run, shares in found.given
+        ]
+        self.handbacks.append(tuple(resizes))
+        planned = tuple([names[share.node] for share in found.shares])
+        return Wait(Reason.RESOURCES, start_estimate=self._now, planned_nodes=planned)
 
     def _plan_head(self, turn: Turn, wait: Wait) -> Generator[None, None, Wait]:
         """Reserves for the next job of the class; `wait` with what is planned for it."""

@@ -34,7 +34,7 @@ class Draft:
         self.preemptions: list[Preemption] = []
         #: See `Plan.wake_time`.
         self.wake_time = inf
-        self.resizes: list[Resize] = []
+        self.resizes: list[tuple[Resize, ...]] = []
 
     def start(
         self, turn: Turn, allocation: tuple[NodeAllocation, ...], parts: tuple[Placement, ...] = ()

@@ -63,10 +63,6 @@ class Growth:
             self._ending = [run for run in snapshot.running if run.ending_since > latest]
         self._awaited = inf
 
-    def __bool__(self) -> bool:
-        """Is anything of all this to be looked at?"""
-        return bool(self._runs)
-
     @property
     def wake_time(self) -> float:
         """When the next of them may grow that may not yet; infinity: none."""

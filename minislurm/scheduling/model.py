@@ -327,7 +327,8 @@ class Plan(Struct, frozen=True):
     preemptions: tuple[Preemption, ...] = ()
     #: From then on a run may give way that may not yet, and somebody waits for it; infinity: never.
     wake_time: float = inf
-    resizes: tuple[Resize, ...] = ()
+    #: Each of them whole or not at all.
+    resizes: tuple[tuple[Resize, ...], ...] = ()
 
     @property
     def waits(self) -> dict[JobId, Wait]:

@@ -105,6 +105,12 @@ class Victims:
             del self._left[victim.run.job_id]
             self._leaving += victim.shares
 
+    def leave(self, given: Iterable[tuple[RunningJob, Sequence[Share]]]) -> None:
+        """Elastic runs give these back (surplus.py), and are no victims besides."""
+        for run, shares in given:
+            self._left.pop(run.job_id, None)
+            self._leaving += shares
+
     def _candidates(self, rival: Rival) -> Iterable[Victim]:
         for run in self._left.values():
             if may_preempt(rival, run, self._now):

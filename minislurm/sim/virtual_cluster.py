@@ -169,9 +169,9 @@ class VirtualCluster:
         for preemption in plan.preemptions:
             transaction = self.tell(PreemptionProposed(preemption))
             assert transaction.refusal is None, f"the pass chose who may not give way: {preemption}"
-        for resize in plan.resizes:
-            transaction = self.tell(ResizeProposed(resize))
-            assert transaction.refusal is None, f"the pass resized what may not be: {resize}"
+        for resizes in plan.resizes:
+            transaction = self.tell(ResizeProposed(resizes))
+            assert transaction.refusal is None, f"the pass resized what may not be: {resizes}"
         if self.now < plan.wake_time < self._wake_time:
             self._wake_time = plan.wake_time
             self._push(plan.wake_time, _MESSAGE, self._wake, None)

@@ -38,7 +38,7 @@ def _elastic(daemons: Daemons, *options: str, script: str = SIZES) -> int:
 
 
 def _neighbour(daemons: Daemons, nodes: int = 2) -> int:
-    gate = f"until [ -e neighbour ]; do sleep 0.1; done"
+    gate = "until [ -e neighbour ]; do sleep 0.1; done"
     return daemons.sbatch(f"-N{nodes}", "--exclusive", "-o", "/dev/null", "--wrap", gate)
 
 

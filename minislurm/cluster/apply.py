@@ -156,6 +156,7 @@ def apply(state: ClusterState, event: Event) -> None:
             job.avoided_nodes = (*job.avoided_nodes, *event.failed_nodes)
             for part in job.joining:
                 _release(state, job, part, event.time)
+            job.prepared_nodes = tuple([n for n in job.prepared_nodes if n not in event.nodes])
             _change_held(state, job, job.allocation, (), event.time)
         case NodeLeft():
             _leave(state, event)
@@ -354,6 +355,9 @@ def _take(state: ClusterState, job: Job, part: NodeAllocation) -> None:
 
 def _begin_ending(state: ClusterState, event: RunEnding) -> None:
     job = _touch(state, event.job_id)  # it holds nodes as before: no index differs
+    if job.resizes_in_place:
+        # Nodes that were to join it may have heard of it, and those that were to leave are ended with it.
+        job.allocation, job.joining, job.leaving = (*job.allocation, *job.joining), (), ()
     job.state = JobState.COMPLETING
     job.end_cause = event.cause
     job.end_state = event.state
@@ -424,6 +428,9 @@ def _begin_resize(state: ClusterState, event: ResizeBegun) -> None:
 def _leave(state: ClusterState, event: NodeLeft) -> None:
     job = _touch(state, event.job_id)
     _release(state, job, _part_on(job.allocation, event.node), event.time)
+    if event.node not in job.leaving:
+        job.resize_time, job.resize_kind, job.resized_from = event.time, "node_fail", len(job.allocation)
+    job.prepared_nodes = tuple([name for name in job.prepared_nodes if name != event.node])
     job.leaving = tuple([name for name in job.leaving if name != event.node])
     rest = tuple([part for part in job.allocation if part.node != event.node])
     _change_held(state, job, rest, job.joining, event.time)

@@ -297,6 +297,7 @@ class NodesJoined(Struct, frozen=True):
     time: float
     job_id: JobId
     run: RunNumber
+    nodes: tuple[NodeName, ...] = ()
 
 
 class NodesNotJoined(Struct, frozen=True):

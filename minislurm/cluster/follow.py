@@ -30,7 +30,7 @@ from minislurm.cluster.events import (
 from minislurm.cluster.het_jobs import come_along, end_along, leave_along
 from minislurm.cluster.last_starts import give_up
 from minislurm.cluster.messages import EligibilityDue, SwitchWaitOver
-from minislurm.cluster.resizes import next_run
+from minislurm.cluster.resizes import go_on_without, next_run
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import DependencyKind, EndCause, Job
@@ -210,6 +210,8 @@ def _lose_runs(state: ClusterState, event: NodeChanged) -> Iterator[Event]:
             continue  # a component that has ended with another one
         if job.state is JobState.COMPLETING:
             yield NodeReleased(event.time, job.id, job.run, name)
+        elif without := go_on_without(job, name, event.time):
+            yield from without
         elif job.state is JobState.CONFIGURING:
             yield end_run(state, job, EndCause.LAUNCH_FAILURE, event.time, avoid_nodes=(name,))
         else:

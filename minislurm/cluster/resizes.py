@@ -10,7 +10,16 @@ from msgspec.structs import replace
 from minislurm.cluster import licenses, reservations
 from minislurm.cluster.accounts import change_hit, may_pay
 from minislurm.cluster.ending import end_run
-from minislurm.cluster.events import Event, ResizeBegun, RunPlaced
+from minislurm.cluster.events import (
+    Event,
+    NodeLeft,
+    NodePrepared,
+    NodesJoined,
+    NodesNotJoined,
+    ResizeBegun,
+    RunPlaced,
+    StepNodeEnded,
+)
 from minislurm.cluster.messages import ResizeProposed
 from minislurm.cluster.reserved_nodes import run_end
 from minislurm.cluster.room import fits
@@ -25,6 +34,8 @@ from minislurm.scheduling.model import Resize
 
 NOBODY = JobId(0)
 GROW, SHRINK, NODE_FAIL, UPDATE = "grow", "shrink", "node_fail", "update"
+
+_SIGKILL = 9
 
 #: Ends after which a run's next one may have its nodes at once.
 _AT_ONCE = frozenset({"resize", "node_fail", "launch_failure"})
@@ -120,6 +131,60 @@ def _begin(
     if in_place:
         return [begun]
     return [begun, end_run(state, job, EndCause.RESIZE, now, comes_back="resize")]
+
+
+# In place
+
+
+def joined(job: Job, node: NodeName, now: float) -> list[Event]:
+    """One of the nodes that are to join the run is ready."""
+    names = [part.node for part in job.joining]
+    if node not in names or node in job.prepared_nodes:
+        return []
+    events: list[Event] = [NodePrepared(now, job.id, job.run, node)]
+    if all(name == node or name in job.prepared_nodes for name in names):
+        events.append(NodesJoined(now, job.id, job.run, tuple(names)))
+    return events
+
+
+def not_joined(job: Job, failed: tuple[NodeName, ...], now: float) -> list[Event]:
+    """All or none: the run goes on as it is, and the others are free again."""
+    names = tuple([part.node for part in job.joining])
+    return [NodesNotJoined(now, job.id, job.run, names, failed)]
+
+
+def decide_timeout(state: ClusterState, job: Job, now: float) -> list[Event]:
+    """Have those that are to join it had the time that a launch has?"""
+    if job.state is not JobState.RUNNING or join_end(state, job) > now:
+        return []
+    silent = [part.node for part in job.joining if part.node not in job.prepared_nodes]
+    return not_joined(job, tuple(silent), now)
+
+
+def join_end(state: ClusterState, job: Job) -> float:
+    return job.resize_time + state.configuration.timers.prepare_timeout_s
+
+
+def left(job: Job, node: NodeName, now: float) -> list[Event]:
+    """Nothing of the run is left on the node."""
+    steps = [step for step in job.steps.values() if node in step.open_nodes]
+    ends = [StepNodeEnded(now, job.id, job.run, step.id, (node,), 0, _SIGKILL) for step in steps]
+    return [*ends, NodeLeft(now, job.id, job.run, node)]
+
+
+def go_on_without(job: Job, node: NodeName, now: float) -> list[Event]:
+    """A running job has lost the node: what follows where it can do without. []: it cannot."""
+    if not job.resizes_in_place or job.state is not JobState.RUNNING:
+        return []
+    if any(part.node == node for part in job.joining):
+        return not_joined(job, (node,), now)
+    staying = [part.node for part in job.allocation if part.node not in (node, *job.leaving)]
+    if node == job.batch_host or len(staying) < job.request.nodes_min:
+        return []
+    return left(job, node, now)
+
+
+# With the next run
 
 
 def next_run(state: ClusterState, job: Job, now: float) -> list[Event]:

@@ -7,7 +7,7 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from minislurm.cluster import licenses, reservations
+from minislurm.cluster import licenses, reservations, resizes
 from minislurm.cluster.accounts import components_hit, may_pay, placement_hit
 from minislurm.cluster.eligibility import latest_start
 from minislurm.cluster.ending import end_run
@@ -153,7 +153,7 @@ def decide_report(state: ClusterState, message: NodeReport, now: float) -> Answe
     report = message.report
     stale = _stale(state, message, now)
     job = current(state, report.job_id, report.run)
-    if stale or job is None or message.node not in [part.node for part in job.allocation]:
+    if stale or job is None or message.node not in [p.node for p in (*job.allocation, *job.joining)]:
         return stale
     match report.phase:
         case "RUNNING":
@@ -177,6 +177,8 @@ def _stale(state: ClusterState, message: NodeReport, now: float) -> list[Event]:
 
 
 def _prepared(state: ClusterState, job: Job, node: NodeName, now: float) -> list[Event]:
+    if job.joining:
+        return resizes.joined(job, node, now)
     if job.state is not JobState.CONFIGURING or node in job.prepared_nodes:
         return []
     events: list[Event] = [NodePrepared(now, job.id, job.run, node)]
@@ -220,11 +222,15 @@ def _exited(state: ClusterState, job: Job, message: NodeReport, now: float) -> l
 def _clean(job: Job, node: NodeName, now: float) -> list[Event]:
     if job.state is JobState.COMPLETING and node in job.open_nodes:
         return [NodeReleased(now, job.id, job.run, node)]
+    if job.state is JobState.RUNNING and node in job.leaving:
+        return resizes.left(job, node, now)
     return []
 
 
 def decide_prepare_failure(state: ClusterState, message: PrepareFailed, now: float) -> Answer:
     job = current(state, message.job_id, message.run)
+    if job is not None and message.node in [part.node for part in job.joining]:
+        return resizes.not_joined(job, (message.node,), now)
     if job is None or job.state is not JobState.CONFIGURING:
         return []
     if message.job_fault:
@@ -236,6 +242,8 @@ def decide_prepare_timeout(state: ClusterState, message: PrepareTimeout, now: fl
     """The gang starts nowhere. Silent nodes of a gang never got START, so they are not waited for; a run on
     a single node starts by itself, so it is over only when the node has answered or is lost."""
     job = current(state, message.job_id, message.run)
+    if job is not None and job.joining:
+        return resizes.decide_timeout(state, job, now)
     if job is None or job.state is not JobState.CONFIGURING:
         return []
     if len(job.prepared_nodes) == len(job.allocation):
@@ -305,7 +313,7 @@ def place_step(job: Job, request: StepRequest) -> tuple[tuple[NodeName, ...], tu
     """Which nodes of the allocation, and how many tasks on each. Steps share the allocation's CPUs."""
     if request.nodes == 0 or request.tasks == 0:
         return Refusal(RefusalCode.INVALID_NODE_COUNT, job_id=job.id)
-    parts = [p for p in job.allocation if p.node not in request.excluded_nodes]
+    parts = [p for p in job.allocation if p.node not in (*request.excluded_nodes, *job.leaving)]
     if request.node_list:
         held = {p.node for p in job.allocation}
         if any(name not in held for name in request.node_list):

@@ -13,6 +13,7 @@ from msgspec import Struct
 from minislurm.domain.arrays import ArrayShape
 from minislurm.domain.ids import JobId, RunNumber, StepId
 from minislurm.domain.job import EndCause, Job
+from minislurm.domain.resources import NodeAllocation
 
 
 class RunKey(NamedTuple):
@@ -49,6 +50,8 @@ class Prepare(Struct, frozen=True):
     array: ArrayShape | None = None
     #: On the batch host of a heterogeneous job: all its components in order, itself the first.
     components: tuple[Job, ...] = ()
+    #: Of an elastic run that changes in place: where its nodes are listed; "": nowhere.
+    nodelist_file: str = ""
 
 
 class Start(Struct, frozen=True):
@@ -71,6 +74,14 @@ class Signal(Struct, frozen=True):
     step_id: StepId | None = None
     full: bool = False
     continue_first: bool = False
+
+
+class TellNodes(Struct, frozen=True):
+    """The nodes of an elastic run are these now. `signal`: for the batch script; 0: none."""
+
+    key: RunKey
+    allocation: tuple[NodeAllocation, ...]
+    signal: int = 0
 
 
 class Forget(Struct, frozen=True):
@@ -124,7 +135,7 @@ class RunFinished(Struct, frozen=True):
     key: RunKey
 
 
-Command = Prepare | Start | End | Signal | Forget
+Command = Prepare | Start | End | Signal | TellNodes | Forget
 Event = Prepared | NotPrepared | StepStarted | StepExited | StepClean | RunFinished
 
 
@@ -142,6 +153,12 @@ class SaveRun(Struct, frozen=True):
 
     key: RunKey
     phase: Phase
+
+
+class WriteNodes(Struct, frozen=True):
+    """The file that lists the run's nodes is written anew."""
+
+    key: RunKey
 
 
 class LaunchBatch(Struct, frozen=True):
@@ -217,4 +234,6 @@ class StepEnded(Struct, frozen=True):
 
 
 Report = RunPrepared | PrepareFailed | RunStarted | BatchExited | RunCleaned | StepEnded
-Action = PrepareRun | SaveRun | LaunchBatch | SignalStep | EndStep | FinishRun | RemoveRun | Report
+Action = (
+    PrepareRun | SaveRun | WriteNodes | LaunchBatch | SignalStep | EndStep | FinishRun | RemoveRun | Report
+)

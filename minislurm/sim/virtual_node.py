@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from minislurm.cluster.effects import EndRun, ForgetRun, NodeCommand, PrepareRun, SignalRun, StartRun
+from minislurm.cluster.effects import (
+    EndRun,
+    ForgetRun,
+    NodeCommand,
+    PrepareRun,
+    SignalRun,
+    StartRun,
+    TellNodes,
+)
 from minislurm.cluster.messages import NodeReport, RunReport
 from minislurm.domain.exhaustive import assert_never
 from minislurm.domain.ids import JobId, NodeName, RunNumber
@@ -24,6 +32,8 @@ class VirtualNode(Struct):
     runs: dict[RunKey, RunReport] = field(default_factory=dict)
     #: Signals that jobs were sent here, oldest first.
     signals: list[tuple[RunKey, int]] = field(default_factory=list)
+    #: Runs whose nodes were said to be others, oldest first.
+    told: list[RunKey] = field(default_factory=list)
 
     def obey(self, command: NodeCommand) -> tuple[RunReport | None, RunKey | None]:
         """What it reports at once, and the run that it starts."""
@@ -41,6 +51,8 @@ class VirtualNode(Struct):
                 return clean, None
             case ForgetRun():
                 self.runs.pop(key, None)
+            case TellNodes():
+                self.told.append(key)
             case SignalRun():
                 self.signals.append((key, command.signal))
             case _:

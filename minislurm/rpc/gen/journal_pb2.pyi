@@ -549,14 +549,16 @@ class ResizeBegun(_message.Message):
     def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., kind: _Optional[str] = ..., joining: _Optional[_Iterable[_Union[_common_pb2.NodeAllocation, _Mapping]]] = ..., leaving: _Optional[_Iterable[str]] = ..., keeps_nodes: bool = ..., preemptor: _Optional[int] = ...) -> None: ...
 
 class NodesJoined(_message.Message):
-    __slots__ = ("time", "job_id", "run")
+    __slots__ = ("time", "job_id", "run", "nodes")
     TIME_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
     time: float
     job_id: int
     run: int
-    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., nodes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class NodesNotJoined(_message.Message):
     __slots__ = ("time", "job_id", "run", "nodes", "failed_nodes")

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from minislurm.cluster.effects import Effect, EndRun
-from minislurm.domain.ids import JobId
+from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import Job
 from tests.builders import a_configuration, a_request
 from tests.sim.cluster import SimCluster
@@ -155,3 +155,78 @@ def test_a_cancelled_job_does_not_come_back_and_frees_what_was_held() -> None:
     cluster.run(20)
     assert cluster.job(job_id).state.value == "CANCELLED"
     assert all(not node.jobs for node in cluster.state.nodes.values())
+
+
+# In place
+
+
+def test_nodes_join_and_leave_a_run_that_goes_on() -> None:
+    cluster = a_cluster()
+    submit_rigid(cluster, 2)
+    job_id = submit_elastic(cluster, 2, 4, mode="in-place")
+    cluster.run(102)
+    job = cluster.job(job_id)
+    assert (job.run, job.state.value, nodes_of(job)) == (1, "RUNNING", ["n3", "n4", "n1", "n2"])
+    assert cluster.nodes[NodeName("n3")].told == [(job_id, 1)]
+    rigid = submit_rigid(cluster, 2)
+    cluster.run(1)
+    assert cluster.job(rigid).state.value == "RUNNING"
+    assert (job.run, nodes_of(job), job.requeues) == (1, ["n3", "n4"], {})
+    cluster.run(200)
+    assert len(job.allocation) == 4
+
+
+def test_a_node_that_does_not_get_ready_does_not_join() -> None:
+    cluster = a_cluster(5)
+    submit_rigid(cluster, 3)
+    job_id = submit_elastic(cluster, 2, 5, mode="in-place")
+    cluster.run(50)
+    cluster.nodes[NodeName("n1")].answers = False
+    cluster.run(52)
+    job = cluster.job(job_id)
+    assert len(job.joining) == 3
+    timeout = cluster.state.configuration.timers.prepare_timeout_s
+    cluster.run(timeout)
+    assert (job.joining, nodes_of(job)) == ((), ["n4", "n5"])
+    assert not cluster.state.nodes[NodeName("n2")].jobs, "the others are free again"
+    cluster.run(COOLDOWN_S)
+    assert nodes_of(job) == ["n4", "n5", "n2", "n3"], "it goes without the node that failed it"
+
+
+def test_a_lost_node_is_done_without() -> None:
+    cluster = a_cluster()
+    job_id = submit_elastic(cluster, 2, 4, mode="in-place")
+    cluster.run(10)
+    job = cluster.job(job_id)
+    cluster.kill_node("n3")
+    cluster.declare_lost("n3")
+    cluster.run(1)
+    assert (job.run, job.state.value, nodes_of(job)) == (1, "RUNNING", ["n1", "n2", "n4"])
+    assert job.resize_kind == "node_fail"
+    cluster.kill_node("n1")
+    cluster.declare_lost("n1")
+    cluster.run(5)
+    assert job.run == 2, "without its batch host it starts anew"
+
+
+def test_below_its_minimum_it_starts_anew() -> None:
+    cluster = a_cluster(3)
+    job_id = submit_elastic(cluster, 3, 4, mode="in-place")
+    cluster.run(10)
+    cluster.kill_node("n3")
+    cluster.declare_lost("n3")
+    cluster.run(1)
+    assert (cluster.job(job_id).state.value, cluster.job(job_id).requeues) == ("PENDING", {"node_fail": 1})
+
+
+def test_a_controller_that_dies_while_nodes_join() -> None:
+    cluster = a_cluster()
+    submit_rigid(cluster, 2)
+    job_id = submit_elastic(cluster, 2, 4, mode="in-place")
+    cluster.run(100)
+    while not cluster.job(job_id).joining:
+        cluster.run(0.005)
+    cluster.restart_controller()
+    cluster.run(1)
+    assert len(cluster.job(job_id).allocation) == 4
+    assert cluster.job(job_id).run == 1

@@ -416,6 +416,9 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     *_RESOURCES, *_JOB, *_STREAMS, *_SBATCH, *_SRUN, *_REPORTING, *_unsupported(),
 )  # fmt: skip
 
+#: In an elastic job that changes in place these say what was there when the script began.
+_OF_THE_START = frozenset({"SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_NTASKS", "SLURM_NPROCS"})
+
 #: Values that say no where an option takes none.
 _OFF = frozenset({"0", "no", "false", "off"})
 
@@ -438,6 +441,8 @@ def set_from_environment(
         for name in option.environment.get(command, ()):
             # Inside a job it is the batch job's name, which is no name for each of its steps.
             if name == "SLURM_JOB_NAME" and "SLURM_JOB_ID" in variables:
+                continue
+            if name in _OF_THE_START and "MINISLURM_NODELIST_FILE" in variables:
                 continue
             text = variables.get(name)
             if text is None or (option.argument is Argument.NONE and text.lower() in _OFF):

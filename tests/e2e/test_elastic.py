@@ -54,3 +54,88 @@ def test_it_grows_when_a_neighbour_ends(daemons: Daemons) -> None:
     (daemons.work / "gate").touch()
     daemons.wait_state(job, "COMPLETED")
     assert daemons.job(job).requeues == {"resize": 1}
+
+
+def test_it_makes_room_for_who_waits(daemons: Daemons) -> None:
+    job = _elastic(daemons)
+    daemons.wait(lambda: "run 0 on 3 (first)" in daemons.read("out"), "it has all there is")
+    rigid = _neighbour(daemons, 1)
+    daemons.wait_state(rigid, "RUNNING")
+    daemons.wait(lambda: "run 1 on 2 (resize)" in daemons.read("out"), "it goes on with the rest")
+    (daemons.work / "neighbour").touch()
+    daemons.wait(lambda: "run 2 on 3 (resize)" in daemons.read("out"), "it has grown again")
+    (daemons.work / "gate").touch()
+    daemons.wait_state(job, "COMPLETED")
+
+
+def test_the_controller_may_be_killed_while_it_ends_its_run_to_grow(daemons: Daemons) -> None:
+    neighbour = _neighbour(daemons)
+    slow = SIZES.replace("echo saved", "touch asked; sleep 1.5; echo saved")
+    job = _elastic(daemons, script=slow)
+    daemons.wait(lambda: "run 0 on 1" in daemons.read("out"), "it runs on what there is")
+    (daemons.work / "neighbour").touch()
+    daemons.wait_state(neighbour, "COMPLETED")
+    daemons.wait(lambda: (daemons.work / "asked").exists(), "it is asked to save")
+    daemons.kill("controller")
+    daemons.start("controller")
+    daemons.wait(lambda: "run 1 on 3 (resize)" in daemons.read("out"), "it has grown")
+    assert daemons.read("out").count("saved") == 1
+    (daemons.work / "gate").touch()
+    daemons.wait_state(job, "COMPLETED")
+    assert daemons.job(job).requeues == {"resize": 1}
+
+
+#: Writes its nodes down whenever it is told that they are others.
+IN_PLACE = """#!/bin/bash
+look() { echo "now $(paste -sd, $MINISLURM_NODELIST_FILE)"; }
+trap look USR1
+look
+until [ -e gate ]; do sleep 0.1; done
+srun -l hostname > /dev/null && srun sh -c 'echo task on $SLURMD_NODENAME'
+"""
+
+
+def _in_place(daemons: Daemons, script: str = IN_PLACE, signal: str = "USR1") -> int:
+    """`signal`: by which its script is told."""
+    told = ("--elastic-signal", signal) if signal else ()
+    return _elastic(daemons, "--elastic=in-place", *told, script=script)
+
+
+def _last(daemons: Daemons) -> str:
+    return daemons.read("out").splitlines()[-1] if daemons.read("out") else ""
+
+
+def test_in_place_the_script_goes_on_and_is_told(daemons: Daemons) -> None:
+    neighbour = _neighbour(daemons)
+    job = _in_place(daemons)
+    daemons.wait(lambda: _last(daemons) == "now n3", "it runs on what there is")
+    (daemons.work / "neighbour").touch()
+    daemons.wait_state(neighbour, "COMPLETED")
+    daemons.wait(lambda: _last(daemons) == "now n3,n1,n2", "it has grown")
+    (daemons.work / "neighbour").unlink()
+    rigid = _neighbour(daemons, 1)
+    daemons.wait_state(rigid, "RUNNING")
+    daemons.wait(lambda: len(_last(daemons).split(",")) == 2, "it has given a node back")
+    assert daemons.command("squeue", "-h", "-j", str(job), "-o", "%D %T").split() == ["2", "RUNNING"]
+    (daemons.work / "gate").touch()
+    daemons.wait_state(job, "COMPLETED")
+    assert daemons.job(job).run == 1
+    tasks = {line for line in daemons.read("out").splitlines() if line.startswith("task")}
+    names = [part.node for part in daemons.job(job).allocation]
+    assert tasks == {f"task on {name}" for name in names}
+
+
+def test_a_step_on_a_node_that_is_given_back_ends_there_alone(daemons: Daemons) -> None:
+    script = """#!/bin/bash
+srun sh -c 'trap "echo left $SLURMD_NODENAME; exit 0" TERM; until [ -e gate ]; do sleep 0.1; done; echo stayed'
+"""
+    job = _in_place(daemons, script, signal="")
+    daemons.wait(lambda: len(daemons.job(job).steps) == 1, "its step runs")
+    daemons.wait(lambda: len(daemons.processes_with(f"SLURM_JOB_ID={job}")) >= 7, "all tasks run")
+    rigid = _neighbour(daemons, 2)
+    daemons.wait_state(rigid, "RUNNING")
+    (daemons.work / "gate").touch()
+    daemons.wait_state(job, "COMPLETED", "FAILED")
+    lines = daemons.read("out").splitlines()
+    assert sum(line.startswith("left") for line in lines) == 2, lines
+    assert lines.count("stayed") == 1

@@ -155,9 +155,11 @@ def apply(state: ClusterState, event: Event) -> None:
                 state.nodes[name].launch_failures += 1
             job.avoided_nodes = (*job.avoided_nodes, *event.failed_nodes)
             for part in job.joining:
-                _release(state, job, part, event.time)
+                if part.node in event.nodes:
+                    _release(state, job, part, event.time)
             job.prepared_nodes = tuple([n for n in job.prepared_nodes if n not in event.nodes])
-            _change_held(state, job, job.allocation, (), event.time)
+            left = tuple([part for part in job.joining if part.node not in event.nodes])
+            _change_held(state, job, job.allocation, left, event.time)
         case NodeLeft():
             _leave(state, event)
         case _:

@@ -301,7 +301,8 @@ class NodesJoined(Struct, frozen=True):
 
 
 class NodesNotJoined(Struct, frozen=True):
-    """Not all of them got ready: none joins, and the run goes on as it is. `failed_nodes`: who did not."""
+    """These do not join a run, or its next one: not all of them got ready (`failed_nodes`: who did not), or
+    somebody who waits can use them."""
 
     time: float
     job_id: JobId

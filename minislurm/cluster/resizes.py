@@ -47,16 +47,22 @@ def decide_resize(state: ClusterState, message: ResizeProposed, now: float) -> l
     for resize in message.resizes:
         job = state.jobs.get(resize.job_id)
         refusal = Refusal(RefusalCode.TRY_LATER, job_id=resize.job_id)
-        if job is None or job.run != resize.run or not may_resize(job):
+        if job is None or job.run != resize.run:
+            return refusal
+        if job.keeps_nodes and job.joining and _may_do_without(state, job, resize, now):
+            events.append(NodesNotJoined(now, job.id, job.run, resize.leaving))
+            continue
+        if not may_resize(job):
             return refusal
         if resize.joining:
             if resize.leaving or not _may_join(state, job, resize.joining, now):
                 return refusal
-            events += _begin(state, job, GROW, now, joining=resize.joining)
+            events += begin_resize(state, job, GROW, now, joining=resize.joining)
         else:
             if not _may_leave(state, job, resize, now):
                 return refusal
-            events += _begin(state, job, SHRINK, now, leaving=resize.leaving, preemptor=resize.preemptor)
+            leaving, preemptor = resize.leaving, resize.preemptor
+            events += begin_resize(state, job, SHRINK, now, leaving=leaving, preemptor=preemptor)
     return events
 
 
@@ -93,6 +99,15 @@ def _may_leave(state: ClusterState, job: Job, resize: Resize, now: float) -> boo
     return is_time and may_go(job, resize.leaving)
 
 
+def _may_do_without(state: ClusterState, job: Job, resize: Resize, now: float) -> bool:
+    """Are these held idle for its next run, while somebody waits for them?"""
+    preemptor = state.jobs.get(resize.preemptor)
+    if preemptor is None or preemptor.id not in state.queue or preemptor.partition not in state.partitions:
+        return False
+    joining = {part.node for part in job.joining}
+    return bool(resize.leaving) and joining.issuperset(resize.leaving) and not resize.joining
+
+
 def may_go(job: Job, leaving: tuple[NodeName, ...]) -> bool:
     """Is what is left of the run's nodes a size that it may have? In place its batch script stays."""
     names = [part.node for part in job.allocation]
@@ -116,7 +131,7 @@ def shrink_from(state: ClusterState, job: Job) -> float:
     return job.resize_time + cooldown_s if job.resize_kind == SHRINK else 0.0
 
 
-def _begin(
+def begin_resize(
     state: ClusterState,
     job: Job,
     kind: str,

@@ -152,7 +152,8 @@ def run_of(state: ClusterState, job: Job) -> RunningJob:
     if job.is_resizing:
         return _resizing_run(state, job, own)
     if job.state is not JobState.COMPLETING:
-        elastic = elastic_run(state, job) if job.is_elastic else None
+        changes = job.is_elastic and job.state is JobState.RUNNING and job.partition in state.partitions
+        elastic = elastic_run(state, job) if changes else None
         return RunningJob(job.id, run_end(state, job), job.allocation, *own, elastic)
     # Nodes that have let go are free already: counted twice, they would seem to have room beside a head.
     # The others are about to let go.
@@ -167,13 +168,14 @@ def _resizing_run(state: ClusterState, job: Job, own: Sequence[Any]) -> RunningJ
     held = tuple([part for part in job.held_parts if part not in leaving])
     run = RunningJob(job.id, run_end(state, job) if stays else 0.0, held, *own)
     since = 0.0 if stays else job.ending_time
-    return replace(run, leaving=leaving, exempt_until=inf, slice_end=inf, ending_since=since)
+    run = replace(run, leaving=leaving, exempt_until=inf, slice_end=inf, ending_since=since)
+    if not (stays and job.keeps_nodes and job.joining and job.partition in state.partitions):
+        return run
+    return replace(run, joining=job.joining, elastic=elastic_run(state, job))
 
 
-def elastic_run(state: ClusterState, job: Job) -> ElasticRun | None:
-    """How the run may change its size; None while it starts."""
-    if job.state is not JobState.RUNNING or job.partition not in state.partitions:
-        return None
+def elastic_run(state: ClusterState, job: Job) -> ElasticRun:
+    """How the run may change its size."""
     spec, cooldown_s = job.spec, state.configuration.elastic.grow_cooldown_s
     # Licenses are the job's, however large it is.
     jobs = request_class(state, state.queue.key_of(job), (), None)

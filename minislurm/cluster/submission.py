@@ -120,8 +120,8 @@ def _refuse(
         return Refusal(RefusalCode.ACCESS)
     return (
         refuse_bid(state, spec.bid, partition.name)
-        or check_request(state, spec.request, partition)
         or refuse_elastic(spec)
+        or check_request(state, spec.request, partition)
     )
 
 

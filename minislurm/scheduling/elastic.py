@@ -55,7 +55,7 @@ class Growth:
         self._now = snapshot.now
         self._inventory = inventory
         self._filters = filters
-        self._runs = [(run, how) for run in snapshot.running if (how := run.elastic) is not None]
+        self._runs = [(run, how) for run in snapshot.running if (how := run.elastic) and not run.joining]
         #: Runs that let go of their nodes one by one: who grows waits for the last of these.
         self._ending: list[RunningJob] = []
         if self._runs:

@@ -90,6 +90,8 @@ class RunningJob(Struct, frozen=True):
     elastic: ElasticRun | None = None
     #: What it is about to give back, though it goes on: not in `allocation`.
     leaving: tuple[NodeAllocation, ...] = ()
+    #: Part of `allocation`: held idle for its next run, which is about to begin.
+    joining: tuple[NodeAllocation, ...] = ()
     #: Since when it is about to let go of all its nodes; 0: it is not.
     ending_since: float = 0.0
 

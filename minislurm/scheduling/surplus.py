@@ -109,19 +109,24 @@ class Surplus:
             how = run.elastic
             if how is None or run.tier > partition.priority_tier:
                 continue
-            if how.shrink_from > self._now and run.tier == partition.priority_tier:
+            is_early = how.shrink_from > self._now and not run.joining
+            if is_early and run.tier == partition.priority_tier:
                 self.wake_time = min(self.wake_time, how.shrink_from)
                 continue
             yield run, how
 
     def _rank(self, pair: tuple[RunningJob, ElasticRun]) -> tuple[int, float, int]:
         run, how = pair
-        return run.tier, cost_of(run, self._now) if how.restarts else 0.0, -run.job_id
+        return run.tier, self._cost(run, how), -run.job_id
+
+    def _cost(self, run: RunningJob, how: ElasticRun) -> float:
+        """It is restarted for what it has, not for what it does not have yet."""
+        return cost_of(run, self._now) if how.restarts and not run.joining else 0.0
 
     def _giver(self, run: RunningJob, how: ElasticRun, wanted: Mask) -> Giver | None:
         """Its nodes that the job may use, those first that leave the rest of it on the fewest racks. In place
-        the batch script stays where it is."""
-        parts = run.allocation if how.restarts else run.allocation[1:]
+        the batch script stays where it is; what is held idle for a run's next one goes before all else."""
+        parts = run.joining or (run.allocation if how.restarts else run.allocation[1:])
         shares = [share for part in parts if (share := self._inventory.share_of(part)) is not None]
         leaf_of_node = self._inventory.layout.leaf_of_node
         in_leaf = Counter(int(leaf_of_node[share.node]) for share in shares)
@@ -137,8 +142,7 @@ class Surplus:
         counts = tuple([count for count in counts if size - count >= least])
         if not counts:
             return None
-        cost = cost_of(run, self._now) if how.restarts else 0.0
-        return Giver(run, tuple(useful), counts, cost)
+        return Giver(run, tuple(useful), counts, self._cost(run, how))
 
     def _orders(self, giver: Giver) -> Iterator[Giver]:
         """As it stands, and with the nodes of each rack first: the job may need them side by side."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from minislurm.cluster.effects import Effect, EndRun
+from minislurm.domain.errors import RefusalCode
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import Job
 from tests.builders import a_configuration, a_request
 from tests.sim.cluster import SimCluster
-from tests.unit.cluster.acting import cancel
+from tests.unit.cluster.acting import cancel, refused_submission, update
 
 COOLDOWN_S = 60.0
 
@@ -230,3 +232,106 @@ def test_a_controller_that_dies_while_nodes_join() -> None:
     cluster.run(1)
     assert len(cluster.job(job_id).allocation) == 4
     assert cluster.job(job_id).run == 1
+
+
+# Its bounds are changed
+
+
+@pytest.mark.parametrize("mode", ["restart", "in-place"])
+def test_an_update_lowers_and_raises_the_most(mode: str) -> None:
+    cluster = a_cluster()
+    job_id = submit_elastic(cluster, 2, 4, mode=mode)
+    cluster.run(1)
+    assert update(cluster, job_id, nodes_min=3, nodes_max=3) is None
+    cluster.run(1)
+    job = cluster.job(job_id)
+    assert nodes_of(job) == ["n1", "n2", "n3"]
+    assert job.resize_kind == "update"
+    cluster.run(1000)
+    assert len(job.allocation) == 3, "it does not grow beyond what it may have"
+    assert update(cluster, job_id, nodes_min=2, nodes_max=4) is None
+    cluster.run(1)
+    assert len(cluster.job(job_id).allocation) == 4
+
+
+def test_a_rigid_run_keeps_its_size() -> None:
+    cluster = a_cluster()
+    rigid = submit_rigid(cluster, 2)
+    job_id = submit_elastic(cluster, 1, 2)
+    cluster.run(1)
+    assert update(cluster, rigid, nodes_min=1, nodes_max=1) is RefusalCode.JOB_NOT_PENDING
+    assert update(cluster, job_id, nodes_min=3, nodes_max=4) is RefusalCode.INVALID_NODE_COUNT
+
+
+# What may be elastic
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"elastic": "sometimes"},
+        {"is_batch": False},
+        {"elastic_signal": 10},
+        {"request": a_request(2)},
+        {"request": a_request(2, nodes_max=4, tasks=8)},
+        {"request": a_request(2, nodes_max=3, tasks_follow_nodes=True, nodes_step=2)},
+        {"request": a_request(2, nodes_max=4, tasks_follow_nodes=True, required_nodes=("n1",))},
+        {"request": a_request(2, nodes_max=4, tasks_follow_nodes=True, features="[a|b]")},
+    ],
+)
+def test_what_cannot_be_elastic_is_refused(changes: dict[str, Any]) -> None:
+    cluster = a_cluster()
+    wanted = {"request": a_request(2, nodes_max=4, tasks_follow_nodes=True), "elastic": "restart", **changes}
+    assert refused_submission(cluster, **wanted).code is RefusalCode.INVALID_ELASTIC
+
+
+# What is held, charged and counted
+
+
+def test_who_comes_while_a_run_ends_to_grow_gets_what_is_held_for_it() -> None:
+    cluster = a_cluster(slow_end_s=20.0)
+    submit_rigid(cluster, 2, seconds=100)
+    job_id = submit_elastic(cluster, 2, 4)
+    cluster.run_until(lambda: cluster.job(job_id).state.value == "COMPLETING")
+    rigid = submit_rigid(cluster, 1, seconds=10)
+    cluster.run(1)
+    assert cluster.job(rigid).state.value == "RUNNING"
+    cluster.run(25)
+    job = cluster.job(job_id)
+    assert (len(job.allocation), job.requeues) == (3, {"resize": 1})
+
+
+def test_a_larger_job_is_not_given_what_is_held() -> None:
+    cluster = a_cluster(slow_end_s=20.0)
+    submit_rigid(cluster, 2, seconds=100)
+    job_id = submit_elastic(cluster, 2, 4)
+    cluster.run_until(lambda: cluster.job(job_id).state.value == "COMPLETING")
+    submit_rigid(cluster, 3, seconds=10)
+    cluster.run(25)
+    assert len(cluster.job(job_id).allocation) == 4
+
+
+def test_what_is_kept_and_lost_meanwhile_is_done_without() -> None:
+    cluster = a_cluster(slow_end_s=20.0)
+    submit_rigid(cluster, 2, seconds=100)
+    job_id = submit_elastic(cluster, 1, 4)
+    cluster.run_until(lambda: cluster.job(job_id).state.value == "COMPLETING")
+    for name in ("n1", "n4"):  # one that was to join, one that it had
+        cluster.kill_node(name)
+        cluster.declare_lost(name)
+    cluster.run(25)
+    job = cluster.job(job_id)
+    assert (job.state.value, nodes_of(job)) == ("RUNNING", ["n3", "n2"])
+
+
+def test_service_is_counted_by_what_was_held_when() -> None:
+    cluster = a_cluster()
+    submit_rigid(cluster, 2, seconds=100)
+    job_id = submit_elastic(cluster, 2, 4, mode="in-place")
+    cluster.run(200)
+    assert cancel(cluster, job_id) is None
+    cluster.run(1)
+    job = cluster.job(job_id)
+    assert job.attained_time_s == pytest.approx(200, abs=1)
+    # Two nodes of 4 CPUs for half of the time, then four.
+    assert job.attained_service_s == pytest.approx(100 * 8 + 100 * 16, rel=0.01)

@@ -30,7 +30,7 @@ from minislurm.cluster.events import (
 from minislurm.cluster.het_jobs import come_along, end_along, leave_along
 from minislurm.cluster.last_starts import give_up
 from minislurm.cluster.messages import EligibilityDue, SwitchWaitOver
-from minislurm.cluster.resizes import go_on_without, next_run
+from minislurm.cluster.resizes import LAUNCH_FAILURE, NODE_FAIL, go_on_without, keep_the_rest, next_run
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import DependencyKind, EndCause, Job
@@ -213,6 +213,10 @@ def _lose_runs(state: ClusterState, event: NodeChanged) -> Iterator[Event]:
         elif without := go_on_without(job, name, event.time):
             yield from without
         elif job.state is JobState.CONFIGURING:
+            if job.is_elastic:
+                yield from keep_the_rest(state, job, (name,), LAUNCH_FAILURE, event.time)
             yield end_run(state, job, EndCause.LAUNCH_FAILURE, event.time, avoid_nodes=(name,))
         else:
+            if job.is_elastic and job.requeue:
+                yield from keep_the_rest(state, job, (name,), NODE_FAIL, event.time)
             yield end_run(state, job, EndCause.NODE_FAIL, event.time)

@@ -33,7 +33,8 @@ from minislurm.domain.states import JobState
 from minislurm.scheduling.model import Resize
 
 NOBODY = JobId(0)
-GROW, SHRINK, NODE_FAIL, UPDATE = "grow", "shrink", "node_fail", "update"
+GROW, SHRINK, UPDATE = "grow", "shrink", "update"
+NODE_FAIL, LAUNCH_FAILURE = "node_fail", "launch_failure"
 
 _SIGKILL = 9
 
@@ -200,6 +201,19 @@ def go_on_without(job: Job, node: NodeName, now: float) -> list[Event]:
 
 
 # With the next run
+
+
+def keep_the_rest(
+    state: ClusterState, job: Job, without: tuple[NodeName, ...], kind: str, now: float
+) -> list[Event]:
+    """Before the end of a run that has lost these nodes, or failed to start on them: the next one begins at
+    once on the others. []: it waits like any other, since too few are left."""
+    if job.spec.elastic != "restart" or job.is_resizing:
+        return []
+    left = [part for part in job.allocation if part.node not in without]
+    if len(left) < job.request.nodes_min:
+        return []
+    return [ResizeBegun(now, job.id, job.run, kind, leaving=without, keeps_nodes=True)]
 
 
 def next_run(state: ClusterState, job: Job, now: float) -> list[Event]:

@@ -235,7 +235,9 @@ def decide_prepare_failure(state: ClusterState, message: PrepareFailed, now: flo
         return []
     if message.job_fault:
         return [end_run(state, job, EndCause.EXIT, now, exit_code=1, launch_failed=True)]
-    return [end_run(state, job, EndCause.LAUNCH_FAILURE, now, avoid_nodes=(message.node,))]
+    failed = (message.node,)
+    kept = resizes.keep_the_rest(state, job, failed, resizes.LAUNCH_FAILURE, now)
+    return [*kept, end_run(state, job, EndCause.LAUNCH_FAILURE, now, avoid_nodes=failed)]
 
 
 def decide_prepare_timeout(state: ClusterState, message: PrepareTimeout, now: float) -> Answer:
@@ -250,7 +252,9 @@ def decide_prepare_timeout(state: ClusterState, message: PrepareTimeout, now: fl
         return []  # START is on its way
     silent = tuple(p.node for p in job.allocation if p.node not in job.prepared_nodes)
     released = () if job.starts_by_itself else silent
-    return [end_run(state, job, EndCause.LAUNCH_FAILURE, now, avoid_nodes=silent, released_nodes=released)]
+    kept = resizes.keep_the_rest(state, job, silent, resizes.LAUNCH_FAILURE, now)
+    cause = EndCause.LAUNCH_FAILURE
+    return [*kept, end_run(state, job, cause, now, avoid_nodes=silent, released_nodes=released)]
 
 
 # Timers

@@ -335,3 +335,45 @@ def test_service_is_counted_by_what_was_held_when() -> None:
     assert job.attained_time_s == pytest.approx(200, abs=1)
     # Two nodes of 4 CPUs for half of the time, then four.
     assert job.attained_service_s == pytest.approx(100 * 8 + 100 * 16, rel=0.01)
+
+
+# Nodes are lost
+
+
+def test_a_run_that_loses_a_node_starts_anew_at_once_on_the_others() -> None:
+    cluster = a_cluster()
+    job_id = submit_elastic(cluster, 2, 4, requeue=True)
+    cluster.run(10)
+    rigid = submit_rigid(cluster, 4, seconds=10)
+    cluster.kill_node("n2")
+    cluster.declare_lost("n2")
+    cluster.run(1)
+    job = cluster.job(job_id)
+    assert (job.state.value, job.run, nodes_of(job)) == ("RUNNING", 2, ["n1", "n3", "n4"])
+    assert (job.requeues, job.restart_reason) == ({"node_fail": 1}, "node_fail")
+    assert cluster.job(rigid).state.value == "PENDING", "nobody came between"
+
+
+def test_below_its_minimum_a_run_waits_like_any_other() -> None:
+    cluster = a_cluster(3)
+    job_id = submit_elastic(cluster, 3, 4, requeue=True)
+    cluster.run(10)
+    cluster.kill_node("n2")
+    cluster.declare_lost("n2")
+    cluster.run(1)
+    assert cluster.job(job_id).state.value == "PENDING"
+    assert all(not node.jobs for node in cluster.state.nodes.values())
+
+
+def test_a_grown_run_that_cannot_start_on_a_new_node_starts_without_it() -> None:
+    cluster = a_cluster()
+    submit_rigid(cluster, 2)
+    job_id = submit_elastic(cluster, 2, 4)
+    cluster.run(50)
+    cluster.nodes[NodeName("n1")].answers = False
+    cluster.run(51 + cluster.state.configuration.timers.prepare_timeout_s)
+    job = cluster.job(job_id)
+    assert (job.state.value, set(nodes_of(job))) == ("RUNNING", {"n2", "n3", "n4"})
+    assert job.requeues == {"resize": 1, "launch_failure": 1}
+    cluster.run(COOLDOWN_S + 10)
+    assert len(job.allocation) == 3, "the node that failed it is not tried again"

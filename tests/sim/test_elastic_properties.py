@@ -66,7 +66,7 @@ class ElasticCluster(SimCluster):
 
 
 def _duration(job: Job) -> float:
-    return 200.0 if job.is_elastic else 5.0 + job.id % 11
+    return 60.0 if job.is_elastic else 5.0 + job.id % 11
 
 
 class History(RuleBasedStateMachine):
@@ -188,15 +188,15 @@ class History(RuleBasedStateMachine):
             node.answers = True
             self.cluster.register(str(name))
             self.cluster.tell(UpdateNode(name, OPERATOR, "RESUME"))
-        self.cluster.run(3000.0)
+        self.cluster.run(400.0)
         for job in self.cluster.state.jobs.values():
             assert job.state not in (JobState.CONFIGURING, JobState.COMPLETING), f"{job.id} is stuck: {job}"
 
 
 TestHistory = History.TestCase
 TestHistory.settings = settings(
-    max_examples=60,
-    stateful_step_count=30,
+    max_examples=25,
+    stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

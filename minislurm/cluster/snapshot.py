@@ -182,7 +182,7 @@ def elastic_run(state: ClusterState, job: Job) -> ElasticRun:
     jobs = replace(
         jobs,
         request=replace(jobs.request, licenses=()),
-        account=spec.account, user_id=spec.user_id, user_name=spec.user_name, qos=spec.qos,
+        account=spec.account, user_id=spec.user_id, user_name=spec.user_name, qos=spec.qos, expected_s=0.0,
     )  # fmt: skip
     restarts = not job.resizes_in_place
     # A restart that soon ends is worth nothing.

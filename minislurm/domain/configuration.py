@@ -246,6 +246,7 @@ class Configuration(Struct, frozen=True):
     jobs: JobsSection = JobsSection()
     accounts: AccountsSection = AccountsSection()
     preemption: PreemptionSection = PreemptionSection()
+    elastic: ElasticSection = ElasticSection()
     node: NodeSection = NodeSection()
     nodes: tuple[NodeSpec, ...] = ()
     partitions: tuple[Partition, ...] = ()
@@ -253,7 +254,6 @@ class Configuration(Struct, frozen=True):
     licenses: tuple[License, ...] = ()
     #: The file it came from; "" for none.
     path: str = ""
-    elastic: ElasticSection = ElasticSection()
 
     def partition(self, name: str) -> Partition | None:
         return next((p for p in self.partitions if p.name == name), None)

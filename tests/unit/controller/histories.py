@@ -25,6 +25,7 @@ from minislurm.domain.accounts import (
     AssociationLimits,
     Qos,
 )
+from minislurm.domain.configuration import ElasticSection
 from minislurm.domain.errors import Refusal
 from minislurm.domain.ids import NodeName
 from minislurm.domain.job import Dependency, DependencyKind
@@ -46,11 +47,12 @@ def a_history(seed: int, steps: int = 75) -> SimCluster:
     scheduler = replace(configuration.scheduler, order=order, sjf_by="history", mlfq_levels="5,50")
     configuration = replace(configuration, scheduler=scheduler)
     timers = replace(configuration.timers, min_job_age_s=20.0, prepare_timeout_s=5.0, request_memory_s=50.0)
-    cluster = SimCluster(replace(configuration, timers=timers), duration_of=lambda job: 3.0 + job.id % 7)
+    configuration = replace(configuration, timers=timers, elastic=ElasticSection(2.0, 1.0))
+    cluster = SimCluster(configuration, duration_of=lambda job: 40.0 if job.is_elastic else 3.0 + job.id % 7)
     for _ in range(steps):
         number = chance.randint(1, 25)
         node = f"n{chance.randint(1, 4)}"
-        match chance.randint(0, 12):
+        match chance.randint(0, 13):
             case 0 | 1 | 2:
                 _submit(cluster, chance)
             case 3:
@@ -76,6 +78,10 @@ def a_history(seed: int, steps: int = 75) -> SimCluster:
             case 11:
                 _reserve(cluster, chance, node)
                 _change_accounts(cluster, chance)
+            case 12:
+                cluster.nodes[NodeName(node)].answers = chance.random() < 0.7
+                _submit_elastic(cluster, chance)
+                cluster.run(chance.random() * 5)
             case _:
                 cluster.run(chance.random() * 15)
     return cluster
@@ -148,6 +154,17 @@ def _submit(cluster: SimCluster, chance: random.Random) -> None:
         )
     except Refusal:
         pass
+
+
+def _submit_elastic(cluster: SimCluster, chance: random.Random) -> None:
+    least = chance.randint(1, 2)
+    with suppress(Refusal):
+        cluster.submit(
+            request=a_request(least, nodes_max=4, tasks_follow_nodes=True, gpus_per_node=1),
+            elastic=chance.choice(["restart", "in-place"]),
+            requeue=True,
+            user_name="user1000",
+        )
 
 
 def write(cluster: SimCluster, store: Store, folds: set[int]) -> None:

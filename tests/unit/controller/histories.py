@@ -49,6 +49,8 @@ def a_history(seed: int, steps: int = 75) -> SimCluster:
     timers = replace(configuration.timers, min_job_age_s=20.0, prepare_timeout_s=5.0, request_memory_s=50.0)
     configuration = replace(configuration, timers=timers, elastic=ElasticSection(2.0, 1.0))
     cluster = SimCluster(configuration, duration_of=lambda job: 40.0 if job.is_elastic else 3.0 + job.id % 7)
+    if seed % 3 == 1:
+        _let_a_join_fail(cluster)
     for _ in range(steps):
         number = chance.randint(1, 25)
         node = f"n{chance.randint(1, 4)}"
@@ -79,7 +81,6 @@ def a_history(seed: int, steps: int = 75) -> SimCluster:
                 _reserve(cluster, chance, node)
                 _change_accounts(cluster, chance)
             case 12:
-                cluster.nodes[NodeName(node)].answers = chance.random() < 0.7
                 _submit_elastic(cluster, chance)
                 cluster.run(chance.random() * 5)
             case _:
@@ -165,6 +166,19 @@ def _submit_elastic(cluster: SimCluster, chance: random.Random) -> None:
             requeue=True,
             user_name="user1000",
         )
+
+
+def _let_a_join_fail(cluster: SimCluster) -> None:
+    """A node is silent when an elastic job would have it."""
+    cluster.submit(request=a_request(1, cpus_per_task=4))
+    cluster.submit(
+        request=a_request(1, nodes_max=4, tasks_follow_nodes=True, cpus_per_task=4), elastic="in-place"
+    )
+    cluster.run(1.0)
+    silent = cluster.nodes[cluster.job(1).allocation[0].node]
+    silent.answers = False
+    cluster.run(12.0)
+    silent.answers = True
 
 
 def write(cluster: SimCluster, store: Store, folds: set[int]) -> None:

@@ -126,6 +126,20 @@ def grow_from(state: ClusterState, job: Job) -> float:
     return max(job.start_time, job.resize_time) + cooldown_s
 
 
+def most_nodes(state: ClusterState, job: Job) -> int:
+    """The greatest size that it may have."""
+    partition = state.partitions.get(job.partition)
+    most = job.request.nodes_max
+    if partition is not None and partition.max_nodes is not None:
+        most = min(most, partition.max_nodes)
+    return size_within(job.request, most)
+
+
+def may_grow(state: ClusterState, job: Job, now: float) -> bool:
+    """Is it only up to nodes and limits?"""
+    return may_resize(job) and len(job.allocation) < most_nodes(state, job) and grow_from(state, job) <= now
+
+
 def shrink_from(state: ClusterState, job: Job) -> float:
     """It is not asked for nodes before that, but by whom it has to give way to anyway."""
     cooldown_s = state.configuration.elastic.shrink_cooldown_s

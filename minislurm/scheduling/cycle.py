@@ -22,6 +22,7 @@ from minislurm.scheduling.components import claims_of, longest_s
 from minislurm.scheduling.conservative import ConservativeBackfill
 from minislurm.scheduling.draft import Draft, asked_of
 from minislurm.scheduling.elastic import Grower, Growth
+from minislurm.scheduling.limits import Hit
 from minislurm.scheduling.lineup import Lineup
 from minislurm.scheduling.model import (
     PRIORITY,
@@ -179,6 +180,7 @@ def _resize(cycle: _Cycle, skipped: Mapping[str, Partition], draft: Draft) -> Ge
             if joining:
                 draft.resizes.append((Resize(grower.run.job_id, grower.run.run, joining),))
         yield
+    draft.stays = cycle.growth.stays
     draft.wake_time = min(draft.wake_time, cycle.growth.wake_time, cycle.surplus.wake_time)
 
 
@@ -376,7 +378,7 @@ class _Cycle:
             if mask is not None:
                 allowed = allowed & mask
 
-        def charge(jobs: RequestClass, before: Sequence[Share], after: Sequence[Share]) -> bool:
+        def charge(jobs: RequestClass, before: Sequence[Share], after: Sequence[Share]) -> Hit | None:
             return self._accounts.change(jobs, before, after, rows)
 
         counts = [self._table.free, *self._backfill.reached_by(run.end_time)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
+from minislurm.domain.ids import JobId
 from minislurm.domain.resources import NodeAllocation
 from minislurm.scheduling.model import (
     Asked,
@@ -35,6 +36,8 @@ class Draft:
         #: See `Plan.wake_time`.
         self.wake_time = inf
         self.resizes: list[tuple[Resize, ...]] = []
+        #: See `Plan.stays`.
+        self.stays: dict[JobId, str] = {}
 
     def start(
         self, turn: Turn, allocation: tuple[NodeAllocation, ...], parts: tuple[Placement, ...] = ()
@@ -62,7 +65,8 @@ class Draft:
     def plan(self) -> Plan:
         waiting = tuple(self._standings), tuple(self._limited)
         preemptions, resizes = tuple(self.preemptions), tuple(self.resizes)
-        return Plan(tuple(self._placements), *waiting, preemptions, self.wake_time, resizes)
+        stays = tuple(self.stays.items())
+        return Plan(tuple(self._placements), *waiting, preemptions, self.wake_time, resizes, stays)
 
 
 def asked_of(jobs: RequestClass) -> Asked:

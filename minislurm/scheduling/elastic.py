@@ -19,18 +19,20 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from minislurm.domain.ids import JobId
 from minislurm.domain.resources import ResourceRequest, size_within
 from minislurm.domain.states import PartitionState
 from minislurm.scheduling.domains import Indexes, Layout
 from minislurm.scheduling.filters import Filters
+from minislurm.scheduling.limits import Hit
 from minislurm.scheduling.model import ElasticRun, RequestClass, RunningJob, Snapshot
 from minislurm.scheduling.needs import Bounds
 from minislurm.scheduling.nodes import Counts, Inventory, Mask, Share
 from minislurm.scheduling.place import choose
 from minislurm.scheduling.room import Room
 
-#: Could the run have these shares in all, as far as limits go? It is charged with them if so.
-Charge = Callable[[RequestClass, Sequence[Share], Sequence[Share]], bool]
+#: The limit by which a run may not have these shares instead of those; it is charged with them if it may.
+Charge = Callable[[RequestClass, Sequence[Share], Sequence[Share]], "Hit | None"]
 
 #: A gang's nodes are free within that time (seconds), unless something is wrong with one of them. To grow by
 #: one, and by the others later, would cost a restart more.
@@ -62,6 +64,8 @@ class Growth:
             latest = self._now - _LETTING_GO_S
             self._ending = [run for run in snapshot.running if run.ending_since > latest]
         self._awaited = inf
+        #: In words, why runs that might grow by now do not.
+        self.stays: dict[JobId, str] = {}
 
     @property
     def wake_time(self) -> float:
@@ -90,16 +94,20 @@ class Growth:
         own = np.array([share.node for share in parts], dtype=np.int64)
         allowed = allowed & self._filters.allowed(jobs)
         allowed[own] = False
+        self.stays[run.job_id] = "No node that it may use is free, but for what others wait for."
         if not len(own) or not allowed.any():
             return []
         room = self._room(jobs, 1, allowed, counts)
         nodes = nearest(room, jobs.request, own, np.flatnonzero(room.tasks >= room.bounds.tasks_each))
         most = _most(jobs)
         size = size_within(jobs.request, min(len(run.allocation) + len(nodes), most))
+        if len(nodes) and size <= len(run.allocation):
+            self.stays[run.job_id] = "Too few nodes are free for its next step."
         soon = self._soon(allowed)
         if size < size_within(jobs.request, min(len(run.allocation) + len(nodes) + soon, most)):
             since = min(ending.ending_since for ending in self._ending)
             self._awaited = min(self._awaited, since + _LETTING_GO_S)
+            self.stays[run.job_id] = "Nodes that it may use are about to come free."
             return []
         while size > len(run.allocation):
             count = size - len(run.allocation)
@@ -107,8 +115,11 @@ class Growth:
             mask[nodes[:count]] = True
             shares = choose(self._room(jobs, count, mask, counts))
             assert shares is not None, "nodes that each have room do not hold the gang"
-            if charge(jobs, parts, [*parts, *shares]):
+            hit = charge(jobs, parts, [*parts, *shares])
+            if hit is None:
+                del self.stays[run.job_id]
                 return shares
+            self.stays[run.job_id] = f"A limit is in the way: {hit.reason.value}, {hit.detail}."
             size = next(smaller_sizes(jobs.request, size), 0)
         return []
 

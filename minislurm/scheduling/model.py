@@ -331,6 +331,8 @@ class Plan(Struct, frozen=True):
     wake_time: float = inf
     #: Each of them whole or not at all.
     resizes: tuple[tuple[Resize, ...], ...] = ()
+    #: Elastic runs that might grow by now and do not, and why, in words.
+    stays: tuple[tuple[JobId, str], ...] = ()
 
     @property
     def waits(self) -> dict[JobId, Wait]:

@@ -8,9 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from minislurm.cluster.effects import Effect, EndRun
+from minislurm.cluster.explanation import explanation
 from minislurm.domain.errors import RefusalCode
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import Job
+from minislurm.scheduling.work import finished
 from tests.builders import a_configuration, a_request
 from tests.sim.cluster import SimCluster
 from tests.unit.cluster.acting import cancel, refused_submission, update
@@ -377,3 +379,27 @@ def test_a_grown_run_that_cannot_start_on_a_new_node_starts_without_it() -> None
     assert job.requeues == {"resize": 1, "launch_failure": 1}
     cluster.run(COOLDOWN_S + 10)
     assert len(job.allocation) == 3, "the node that failed it is not tried again"
+
+
+# Why it does not grow
+
+
+def told(cluster: SlowCluster, job_id: JobId) -> str:
+    said = finished(explanation(cluster.state, cluster.job(job_id), cluster.now))
+    return " ".join(said.sentences)
+
+
+def test_it_says_why_it_does_not_grow() -> None:
+    cluster = a_cluster(5, slow_end_s=5.0)
+    submit_rigid(cluster, 2, seconds=100)
+    job_id = submit_elastic(cluster, 1, 4)
+    cluster.run(1)
+    assert "it has 3 of 1 to 4 nodes" in told(cluster, job_id)
+    assert "It does not grow before" in told(cluster, job_id)
+    cluster.run(COOLDOWN_S)
+    assert "It does not grow. No node that it may use is free" in told(cluster, job_id)
+    cluster.run_until(lambda: cluster.job(job_id).state.value == "COMPLETING")
+    assert "It is about to get n1." in told(cluster, job_id)
+    cluster.run(10)
+    assert "from 3 nodes, into nodes that were idle." in told(cluster, job_id)
+    assert "it has as many as it may have" in told(cluster, job_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -139,3 +140,62 @@ srun sh -c 'trap "echo left; exit 0" TERM; until [ -e gate ]; do sleep 0.1; done
     lines = daemons.read("out").splitlines()
     assert lines.count("left") == 2, lines
     assert lines.count("stayed") == 1
+
+
+@pytest.mark.parametrize("victim", ["n1", "controller"])
+def test_a_daemon_may_be_killed_while_nodes_join(victim: str, tmp_path: Path) -> None:
+    """A slow prolog keeps the joining nodes busy; the node's daemon comes back without having heard of it."""
+    prolog = tmp_path / "prolog"
+    prolog.write_text(f"#!/bin/bash\n[ ! -e {tmp_path}/slow ] || {{ touch {tmp_path}/begun; sleep 1; }}\n")
+    prolog.chmod(0o755)
+    with Daemons(nodes=3, cpus=4, extra=_EXTRA, node=f'prolog = "{prolog}"') as cluster:
+        neighbour = _neighbour(cluster)
+        job = _in_place(cluster)
+        cluster.wait(lambda: _last(cluster) == "now n3", "it runs on what there is")
+        (tmp_path / "slow").touch()
+        (cluster.work / "neighbour").touch()
+        cluster.wait_state(neighbour, "COMPLETED")
+        cluster.wait(lambda: (tmp_path / "begun").exists(), "nodes are being prepared")
+        cluster.kill(victim)
+        (tmp_path / "slow").unlink()
+        cluster.start(victim)
+        cluster.wait(lambda: _last(cluster) == "now n3,n1,n2", "it has grown")
+        (cluster.work / "gate").touch()
+        cluster.wait_state(job, "COMPLETED")
+        assert cluster.job(job).run == 1
+
+
+def test_a_node_that_is_lost_is_done_without() -> None:
+    with Daemons(nodes=3, cpus=4, extra=_EXTRA, node_timeout_s=2.0) as cluster:
+        job = _in_place(cluster)
+        cluster.wait(lambda: len(_last(cluster).split(",")) == 3, "it has all there is")
+        lost = cluster.job(job).allocation[2].node
+        cluster.kill(lost)
+        cluster.wait(lambda: len(_last(cluster).split(",")) == 2, "it goes on with the rest")
+        assert cluster.state(job) == "RUNNING"
+        cluster.start(lost)
+        cluster.wait(lambda: len(_last(cluster).split(",")) == 3, "it has grown again")
+        (cluster.work / "gate").touch()
+        cluster.wait_state(job, "COMPLETED")
+        assert cluster.job(job).run == 1
+
+
+def test_its_bounds_and_its_size_are_shown_and_changed(daemons: Daemons) -> None:
+    job = _in_place(daemons)
+    daemons.wait(lambda: len(_last(daemons).split(",")) == 3, "it has all there is")
+    daemons.command("scontrol", "update", f"JobId={job}", "NumNodes=2")
+    daemons.wait(lambda: len(_last(daemons).split(",")) == 2, "it has given a node back")
+    daemons.wait(lambda: len(daemons.job(job).allocation) == 2, "the node is free")
+    shown = daemons.command("scontrol", "show", "job", str(job))
+    assert "Elastic=in-place ElasticNodes=1-2 ElasticStep=1 ElasticSignal=USR1" in shown
+    assert "ResizedFrom=3 ResizeReason=update" in shown
+    assert " NumNodes=2 " in f" {shown} "
+    assert "as many as it may have" in daemons.command("minislurm", "why", str(job))
+    rigid = _neighbour(daemons, 1)
+    daemons.wait_state(rigid, "RUNNING")
+    refused = daemons.run("scontrol", "update", f"JobId={rigid}", "NumNodes=2")
+    assert refused.returncode == 1
+    assert "only an elastic job" in refused.stderr + refused.stdout
+    bad = daemons.run("sbatch", "-N2", "--elastic", "--wrap", "true")
+    assert bad.returncode == 1
+    assert "--elastic needs a range of nodes" in bad.stderr

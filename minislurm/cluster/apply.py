@@ -119,7 +119,7 @@ def apply(state: ClusterState, event: Event) -> None:
             _change_node(state, event)
         case PartitionChanged():
             state.partition_states[event.name] = event.state
-            state.kept.partitions.pop(event.name, None)
+            state.partition_changed(event.name)
             state.kept.running.clear()
         case AccountsChanged():
             state.change_accounts(event.changes, event.time)
@@ -518,6 +518,7 @@ def _register(state: ClusterState, event: NodeRegistered) -> None:
     moved = node.facts.topology != event.facts.topology
     node.facts = event.facts
     state.kept.kinds.clear()
+    state.kept.possible.clear()
     if moved:
         state.place_nodes()
     node.stale_runs = tuple(

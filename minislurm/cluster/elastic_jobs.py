@@ -21,6 +21,8 @@ def refuse_elastic(spec: JobSpec) -> Refusal | None:
         return _refusal(f"--elastic={spec.elastic}: there are {', '.join(MODES)}")
     if not spec.is_batch:
         return _refusal("only batch jobs can be elastic")
+    if spec.elastic == "restart" and spec.requeue is False:
+        return _refusal("--elastic restarts the job: it cannot be combined with --no-requeue")
     if spec.elastic_signal and spec.elastic != "in-place":
         return _refusal("--elastic-signal needs --elastic=in-place")
     if not 0 <= spec.elastic_signal <= 64 or spec.request.nodes_step < DOUBLING:

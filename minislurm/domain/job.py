@@ -315,13 +315,13 @@ class Job(Struct):
 
     @property
     def request(self) -> ResourceRequest:
-        request = self.asked_request
+        request = self.changed_request or self.spec.request
         return replace(request, switches=0, switches_wait_s=0.0) if self.switches_waived else request
 
     @property
     def asked_request(self) -> ResourceRequest:
         """With what it has given up waiting for."""
-        return self.changed_request if self.changed_request is not None else self.spec.request
+        return self.changed_request or self.spec.request
 
     @property
     def is_component(self) -> bool:

@@ -149,6 +149,8 @@ def apply(state: ClusterState, event: Event) -> None:
         case NodesJoined():
             job = _touch(state, event.job_id)
             job.allocation, job.joining = (*job.allocation, *job.joining), ()
+            for name in event.nodes:
+                state.nodes[name].launch_failures = 0
         case NodesNotJoined():
             job = _touch(state, event.job_id)
             for name in event.failed_nodes:
@@ -466,8 +468,9 @@ def _end_run(state: ClusterState, event: RunEnded) -> None:
     job = _changing(state, event.job_id)
     assert not job.open_nodes
     assert job.end_state is not None
-    for part in job.held_parts:  # kept for its next run, which takes them again at once, if it comes
-        _release(state, job, part, event.time)
+    if job.is_resizing:
+        for part in job.held_parts:  # for its next run, which takes them again at once, if it comes
+            _release(state, job, part, event.time)
     state.accounts.ended(job, event.time)
     _remember_run(state, job, event.end_time or event.time)
     job.joining, job.leaving, job.keeps_nodes = (), (), False

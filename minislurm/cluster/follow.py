@@ -20,6 +20,7 @@ from minislurm.cluster.events import (
     NodeChanged,
     NodeRegistered,
     NodeReleased,
+    NodesNotJoined,
     PendingEnded,
     RunEnded,
     RunEnding,
@@ -49,7 +50,8 @@ def follow(state: ClusterState, event: Event) -> Iterable[Event]:
             return []
         case RunEnding():
             ended = _end_if_clear(state, event.job_id, event.time)
-            ended = [*_drain_broken(state, event), *ended] if event.avoid_nodes else ended
+            if event.avoid_nodes:
+                ended = [*_drain_broken(state, event.avoid_nodes, event.job_id, event.time), *ended]
             return chain(end_along(state, event), ended) if state.jobs[event.job_id].is_component else ended
         case NodeReleased():
             return _end_if_clear(state, event.job_id, event.time)
@@ -76,6 +78,8 @@ def follow(state: ClusterState, event: Event) -> Iterable[Event]:
             return chain(again, along, _settle_all(state, event.job_id, event.time))
         case DependencySettled():
             return _after_settling(state, event)
+        case NodesNotJoined():
+            return _drain_broken(state, event.failed_nodes, event.job_id, event.time)
         case NodeChanged():
             return _lose_runs(state, event) if event.state is NodeState.DOWN else []
         case NodeRegistered():
@@ -93,15 +97,17 @@ def _end_if_clear(state: ClusterState, job_id: JobId, now: float) -> list[Event]
     return [ended, *next_run(state, job, now)] if job.keeps_nodes else [ended]
 
 
-def _drain_broken(state: ClusterState, event: RunEnding) -> list[Event]:
+def _drain_broken(
+    state: ClusterState, failed: tuple[NodeName, ...], job_id: JobId, now: float
+) -> list[Event]:
     """A node that fails every launch at once looks idle, and would draw all jobs one after the other."""
     limit = state.configuration.node.drain_after_launch_failures
     events: list[Event] = []
-    for name in event.avoid_nodes:
+    for name in failed:
         node = state.nodes[name]
         if limit and node.launch_failures >= limit and not node.drained:
-            reason = f"{node.launch_failures} launches in a row failed, the last of job {event.job_id}"
-            changed = NodeChanged(event.time, name, node.state, node.responding, True, reason, event.time, 0)
+            reason = f"{node.launch_failures} launches in a row failed, the last of job {job_id}"
+            changed = NodeChanged(now, name, node.state, node.responding, True, reason, now, 0)
             events.append(changed)
     return events
 

@@ -138,9 +138,9 @@ def decide_answer(state: ClusterState, message: NodeAnswers, now: float) -> Answ
 def welcome(state: ClusterState, node: Node, now: float) -> list[Event]:
     """Jobs that avoided a node for a failed launch may use it again once its daemon has come anew."""
     events: list[Event] = []
-    for job_id in list(state.queue.places):
+    for job_id in [*state.queue.places, *sorted(state.elastic)]:
         job = state.jobs[job_id]
-        if node.name in job.avoided_nodes:
+        if node.name in job.avoided_nodes and job.state is not JobState.COMPLETING:
             events.append(JobUpdated(now, _without_avoided(job, node)))
     return events
 

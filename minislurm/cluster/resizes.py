@@ -28,8 +28,9 @@ from minislurm.cluster.victims import tier_of
 from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import JobId, NodeName, RunNumber
 from minislurm.domain.job import EndCause, Job
+from minislurm.domain.node import Node
 from minislurm.domain.resources import NodeAllocation, size_within
-from minislurm.domain.states import JobState
+from minislurm.domain.states import JobState, NodeState
 from minislurm.scheduling.model import Resize
 
 NOBODY = JobId(0)
@@ -236,9 +237,10 @@ def next_run(state: ClusterState, job: Job, now: float) -> list[Event]:
     if not job.keeps_nodes or job.requeue_cause not in _AT_ONCE or job.requeue_held:
         return []
     kept = [part for part in job.allocation if job.keeps(part.node)]
-    parts = [part for part in (*kept, *job.joining) if state.nodes[part.node].is_usable]
+    parts = [part for part in (*kept, *job.joining) if _will_answer(state.nodes[part.node])]
     request = job.request
-    if len(parts) < request.nodes_min:
+    # Its own reservation may be over by now.
+    if len(parts) < request.nodes_min or not reservations.may_run(state, job, (), now):
         return []
     parts = parts[: size_within(request, len(parts))]
     used_s = job.limit_used_s + max(0.0, now - job.start_time - job.suspended_time_s)
@@ -248,6 +250,12 @@ def next_run(state: ClusterState, job: Job, now: float) -> list[Event]:
             now, job.id, run, by_leaf(state, parts), job.pending_reason, job.start_priority, job.price, used_s
         )
     ]
+
+
+def _will_answer(node: Node) -> bool:
+    """One that is silent at the moment gets its time to answer, like all others: after a restart of the
+    controller none has been heard of at first."""
+    return node.state is NodeState.UP and not node.drained and not node.stale_runs
 
 
 def by_leaf(state: ClusterState, parts: Sequence[NodeAllocation]) -> tuple[NodeAllocation, ...]:

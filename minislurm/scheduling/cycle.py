@@ -21,7 +21,7 @@ from minislurm.scheduling.capacity import Capacity
 from minislurm.scheduling.components import claims_of, longest_s
 from minislurm.scheduling.conservative import ConservativeBackfill
 from minislurm.scheduling.draft import Draft, asked_of
-from minislurm.scheduling.elastic import Grower, Growth
+from minislurm.scheduling.elastic import Grower, Growth, changing
 from minislurm.scheduling.limits import Hit
 from minislurm.scheduling.lineup import Lineup
 from minislurm.scheduling.model import (
@@ -235,8 +235,9 @@ class _Cycle:
         self._openings = Openings(workspace.table.inventory, snapshot)
         self.victims = Victims(snapshot, workspace.table.inventory)
         self.preemptions: list[Preemption] = []
-        self.growth = Growth(snapshot, workspace.table.inventory, workspace.filters)
-        self.surplus = Surplus(snapshot, workspace.table.inventory)
+        elastic = changing(snapshot)
+        self.growth = Growth(snapshot, elastic, workspace.table.inventory, workspace.filters)
+        self.surplus = Surplus(self._now, elastic, workspace.table.inventory)
         self.handbacks: list[tuple[Resize, ...]] = []
         self._backfill = kind(snapshot, workspace.filters, self._capacity, workspace.timeline)
         #: By `Candidate.head`: so many blocked jobs have been met, the head first.

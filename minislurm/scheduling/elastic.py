@@ -41,6 +41,11 @@ _LETTING_GO_S = 5.0
 _TAKES_JOBS = frozenset({PartitionState.UP, PartitionState.DRAIN})
 
 
+def changing(snapshot: Snapshot) -> list[RunningJob]:
+    """The runs whose size may change, or is about to: mostly none."""
+    return [run for run in snapshot.running if run.elastic is not None or run.leaving]
+
+
 class Grower(NamedTuple):
     """A run that may grow in this pass."""
 
@@ -53,11 +58,14 @@ class Grower(NamedTuple):
 class Growth:
     """The runs of a pass that may grow, and where to."""
 
-    def __init__(self, snapshot: Snapshot, inventory: Inventory, filters: Filters) -> None:
+    def __init__(
+        self, snapshot: Snapshot, runs: Sequence[RunningJob], inventory: Inventory, filters: Filters
+    ) -> None:
+        """`runs`: see `changing`."""
         self._now = snapshot.now
         self._inventory = inventory
         self._filters = filters
-        self._runs = [(run, how) for run in snapshot.running if (how := run.elastic) and not run.joining]
+        self._runs = [(run, how) for run in runs if (how := run.elastic) and not run.joining]
         #: Runs that let go of their nodes one by one: who grows waits for the last of these.
         self._ending: list[RunningJob] = []
         if self._runs:

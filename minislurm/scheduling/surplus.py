@@ -15,7 +15,7 @@ from typing import NamedTuple
 from minislurm.domain.configuration import Partition
 from minislurm.domain.ids import JobId
 from minislurm.scheduling.elastic import smaller_sizes
-from minislurm.scheduling.model import ElasticRun, RunningJob, Snapshot
+from minislurm.scheduling.model import ElasticRun, RunningJob
 from minislurm.scheduling.nodes import Counts, Inventory, Mask, Share
 from minislurm.scheduling.preemption import cost_of
 from minislurm.scheduling.timeline import with_released
@@ -52,12 +52,13 @@ class Handback(NamedTuple):
 class Surplus:
     """What the elastic runs of a pass have beyond their minimum."""
 
-    def __init__(self, snapshot: Snapshot, inventory: Inventory) -> None:
-        self._now = snapshot.now
+    def __init__(self, now: float, runs: Sequence[RunningJob], inventory: Inventory) -> None:
+        """`runs`: see `elastic.changing`."""
+        self._now = now
         self._inventory = inventory
-        self._left = {run.job_id: run for run in snapshot.running if run.elastic is not None}
+        self._left = {run.job_id: run for run in runs if run.elastic is not None}
         #: Is there any, or is some of it on its way back?
-        self.matters = bool(self._left) or any(run.leaving for run in snapshot.running)
+        self.matters = bool(runs)
         #: When a run that somebody waits for can be asked; infinity: whenever.
         self.wake_time = inf
 

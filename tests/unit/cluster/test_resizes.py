@@ -15,7 +15,7 @@ from minislurm.domain.job import Job
 from minislurm.scheduling.work import finished
 from tests.builders import a_configuration, a_request
 from tests.sim.cluster import SimCluster
-from tests.unit.cluster.acting import cancel, refused_submission, update
+from tests.unit.cluster.acting import cancel, operate, refused_submission, update
 
 COOLDOWN_S = 60.0
 
@@ -403,3 +403,43 @@ def test_it_says_why_it_does_not_grow() -> None:
     cluster.run(10)
     assert "from 3 nodes, into nodes that were idle." in told(cluster, job_id)
     assert "it has as many as it may have" in told(cluster, job_id)
+
+
+# Nodes that are not heard of for a while, and nodes that come back
+
+
+def test_a_node_that_is_silent_when_the_next_run_begins_gets_its_time_to_answer() -> None:
+    """As after a restart of the controller, when none has been heard of."""
+    cluster = a_cluster(slow_end_s=5.0)
+    submit_rigid(cluster, 2, seconds=100)
+    job_id = submit_elastic(cluster, 2, 4)
+    cluster.run_until(lambda: cluster.job(job_id).state.value == "COMPLETING")
+    cluster.cut_off("n1")
+    cluster.run(6)
+    assert (cluster.job(job_id).state.value, len(cluster.job(job_id).allocation)) == ("CONFIGURING", 4)
+    cluster.register("n1")
+    cluster.run(1)
+    assert cluster.job(job_id).state.value == "RUNNING"
+
+
+def test_nodes_that_do_not_join_are_drained_and_tried_again_when_they_come_anew() -> None:
+    cluster = a_cluster(2)
+    submit_rigid(cluster, 1)
+    job_id = submit_elastic(cluster, 1, 2, mode="in-place")
+    cluster.run(50)
+    cluster.state.nodes[NodeName("n1")].launch_failures = 2
+    cluster.nodes[NodeName("n1")].answers = False
+    cluster.run(51 + cluster.state.configuration.timers.prepare_timeout_s)
+    node = cluster.state.nodes[NodeName("n1")]
+    assert (node.drained, node.reason) == (True, f"3 launches in a row failed, the last of job {job_id}")
+    cluster.nodes[NodeName("n1")].answers = True
+    cluster.register("n1")
+    assert operate(cluster, "n1", "RESUME") is None
+    cluster.run(COOLDOWN_S + 1)
+    assert nodes_of(cluster.job(job_id)) == ["n2", "n1"]
+
+
+def test_no_requeue_and_restarts_contradict_each_other() -> None:
+    request = a_request(1, nodes_max=2, tasks_follow_nodes=True)
+    refused = refused_submission(a_cluster(), request=request, elastic="restart", requeue=False)
+    assert refused.code is RefusalCode.INVALID_ELASTIC

@@ -250,6 +250,18 @@ def test_from_whom_and_when(tier: int, shrink_from: float, gives: bool) -> None:
     assert gives or tier == 2 or plan.wake_time == NOW + 10
 
 
+def test_nobody_behind_a_head_is_let_past_it() -> None:
+    nodes = some_nodes(4)
+    busy = a_run("n4", cpus=range(4), minutes=30.0)
+    run = an_elastic(nodes, ["n1", "n2", "n3"], minutes=30.0)
+    partition = a_partition(nodes)
+    head, small = a_class(partition, 7, request=whole(4)), a_class(partition, 8, request=whole(1))
+    plan = schedule(a_snapshot(nodes, head, small, running=[busy, run]))
+    assert given_back(plan) == []
+    alone = schedule(a_snapshot(nodes, small, running=[busy, run]))
+    assert len(given_back(alone)) == 1
+
+
 def test_in_place_the_batch_script_stays_where_it_is() -> None:
     nodes = some_nodes(2)
     features = a_class(a_partition(nodes), 7, request=whole(1, excluded_nodes=(NodeName("n2"),)))

@@ -105,8 +105,20 @@ def make_submission(
         bid=options.bid,
         elastic=options.elastic,
         elastic_signal=options.elastic_signal or 0,
+        checkpoint_dir=_text(options.checkpoint_dir, "checkpoint-dir"),
+        checkpoint_interval_s=options.checkpoint_interval,
+        checkpoint_signal=options.checkpoint_signal,
+        checkpoint_keep=_checkpoints_kept(options),
+        checkpoint_restart_s=options.checkpoint_restart_s,
+        checkpoint_command=_text(options.checkpoint_command, "checkpoint-command"),
     )
     return Submission(spec, program.script, program.environment, test_only=options.test_only)
+
+
+def _checkpoints_kept(options: JobOptions) -> int:
+    if options.checkpoint_keep and not options.checkpoint_dir:
+        raise UsageError("--checkpoint-keep deletes in --checkpoint-dir, which is not given")
+    return options.checkpoint_keep
 
 
 def _text(value: str, option: str) -> str:

@@ -9,6 +9,11 @@ from msgspec.structs import replace
 from minislurm.cluster.budgets import held_milli
 from minislurm.cluster.events import (
     AccountsChanged,
+    CheckpointDropped,
+    CheckpointListening,
+    CheckpointReported,
+    CheckpointRequested,
+    CheckpointWithdrawn,
     ClusterConfigured,
     DependencySettled,
     Event,
@@ -44,6 +49,7 @@ from minislurm.cluster.events import (
 )
 from minislurm.cluster.state import ArraySummary, ClusterState, RequestRecord
 from minislurm.domain import configuration_file
+from minislurm.domain.checkpoint import with_reported
 from minislurm.domain.exhaustive import assert_never
 from minislurm.domain.ids import Bitmap, JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import EndCause, Job
@@ -164,6 +170,20 @@ def apply(state: ClusterState, event: Event) -> None:
             _change_held(state, job, job.allocation, left, event.time)
         case NodeLeft():
             _leave(state, event)
+        case CheckpointReported():
+            _keep_checkpoint(state, event)
+        case CheckpointRequested():
+            _ask(state, event)
+        case CheckpointWithdrawn():
+            # Until its deadline the run may still end because it was asked to.
+            job = _touch(state, event.job_id)
+            _stop_asking(state, job)
+            if job.keeps_nodes and not job.joining:
+                job.leaving, job.keeps_nodes = (), False  # it goes on, with what it has
+        case CheckpointListening():
+            _touch(state, event.job_id).checkpoint_listens = True
+        case CheckpointDropped():
+            _touch(state, event.job_id).checkpoints_dropped += 1
         case _:
             assert_never(event)
 
@@ -253,6 +273,8 @@ def _back_to_pending(job: Job, now: float, cause: str, hold: bool) -> None:
     job.switches_waived = False
     job.next_step_id = StepId(0)
     job.steps = {}
+    job.checkpoint_deadline = 0.0
+    job.checkpoint_listens = False
     if cause != "launch_failure":
         job.restart_reason = cause
     if cause not in ("launch_failure", "resize"):
@@ -374,7 +396,10 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
     job.requeue_cause = event.requeue_cause
     job.requeue_held = event.hold
     if event.preemptor:
-        job.preempt_time, job.preemptor = event.time, event.preemptor
+        # Of a run that was asked to save first, the time when it was asked stands.
+        job.preempt_time = job.preempt_time if job.gives_way else event.time
+        job.preemptor = event.preemptor
+    _stop_asking(state, job)
     job.avoided_nodes = (*job.avoided_nodes, *event.avoid_nodes)
     job.open_nodes = tuple(p.node for p in job.allocation if p.node not in event.released_nodes)
     for name in event.avoid_nodes:
@@ -546,3 +571,32 @@ def _change_node(state: ClusterState, event: NodeChanged) -> None:
     node.reason_user_id = event.reason_user_id
     state.touch_node(node.name)
     state.accounts.capacity_is_known = False
+
+
+# Checkpoints
+
+
+def _keep_checkpoint(state: ClusterState, event: CheckpointReported) -> None:
+    job = _touch(state, event.job_id)
+    job.checkpoints, _ = with_reported(job.checkpoints, event.checkpoint, job.spec.checkpoint_keep)
+    if event.answers and not job.gives_way:
+        _stop_asking(state, job)
+
+
+def _ask(state: ClusterState, event: CheckpointRequested) -> None:
+    job = _touch(state, event.job_id)
+    job.checkpoint_requested = event.time
+    job.checkpoint_reason = event.reason
+    job.checkpoint_deadline = event.deadline
+    job.comes_back = event.comes_back
+    if event.preemptor:
+        job.preempt_time = event.time
+    if event.deadline:
+        job.preemptor = event.preemptor  # nobody, for a run that grows
+        state.giving_way.add(job.id)
+
+
+def _stop_asking(state: ClusterState, job: Job) -> None:
+    job.checkpoint_requested = 0.0
+    job.checkpoint_reason = ""
+    state.giving_way.discard(job.id)

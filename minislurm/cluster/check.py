@@ -11,6 +11,7 @@ from minislurm.cluster.snapshot import availability, run_of
 from minislurm.cluster.state import ClusterState
 from minislurm.domain import tres
 from minislurm.domain.account_check import problems
+from minislurm.domain.checkpoint import RECORDS_KEPT
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import Job
 from minislurm.domain.resources import share_on_node
@@ -29,6 +30,7 @@ def check(state: ClusterState) -> None:
     _check_claims(state)
     _check_accounts(state)
     _check_het_jobs(state)
+    _check_checkpoints(state)
 
 
 def _check_job(state: ClusterState, job: Job) -> None:
@@ -91,7 +93,8 @@ def _check_resize(job: Job) -> None:
             f"{job.id}: {job.state.value} and resizing"
         )
     else:
-        assert job.state is JobState.COMPLETING, f"{job.id}: {job.state.value} and about to restart"
+        is_asked = job.state is JobState.RUNNING and job.gives_way
+        assert is_asked or job.state is JobState.COMPLETING, f"{job.id}: {job.state.value}, about to restart"
     if job.state is JobState.RUNNING:
         assert not (joining and job.leaving), f"{job.id}: grows and shrinks"
         left = len(names) - len(job.leaving)
@@ -254,3 +257,18 @@ def _check_het_jobs(state: ClusterState) -> None:
             else:
                 lost = leader.state.is_final and job.requeue_cause
                 assert not lost, f"{job.id}: comes back without its leader"
+
+
+def _check_checkpoints(state: ClusterState) -> None:
+    """Only what runs is asked for a checkpoint; records are those of the newest, in their order."""
+    asked = {job.id for job in state.jobs.values() if job.gives_way}
+    assert asked == state.giving_way, "runs that give way differ"
+    for job in state.jobs.values():
+        assert not job.checkpoint_requested or job.state is JobState.RUNNING, (
+            f"{job.id}: asked for a checkpoint while {job.state.value}"
+        )
+        order = [(one.run, one.time, one.path) for one in job.checkpoints]
+        assert order == sorted(order), f"{job.id}: checkpoints out of order"
+        assert len({one.path for one in job.checkpoints}) == len(order), f"{job.id}: a checkpoint twice"
+        assert len(order) <= (job.spec.checkpoint_keep or RECORDS_KEPT), f"{job.id}: too many checkpoints"
+        assert all(one.run <= job.run for one in job.checkpoints), f"{job.id}: a checkpoint of no run of it"

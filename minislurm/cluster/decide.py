@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from minislurm.cluster import (
+    checkpoints,
     follow,
     last_starts,
     node_messages,
@@ -16,6 +17,10 @@ from minislurm.cluster.events import ClusterConfigured, Event, JobsPurged, Reque
 from minislurm.cluster.messages import (
     CancelJob,
     ChangeAccounts,
+    CheckpointDeadline,
+    CheckpointDue,
+    CheckpointListener,
+    CheckpointMade,
     Configure,
     CreateReservation,
     CreateStep,
@@ -37,6 +42,7 @@ from minislurm.cluster.messages import (
     RegisterNode,
     ReleaseJob,
     RememberRequest,
+    RequestCheckpoint,
     RequeueJob,
     ReservationDue,
     ResizeProposed,
@@ -126,6 +132,16 @@ def decide(state: ClusterState, message: Message, now: float) -> list[Event] | R
             return last_starts.decide_deadline(state, message, now)
         case SwitchWaitOver():
             return follow.decide_switch_wait(state, message, now)
+        case CheckpointMade():
+            return checkpoints.decide_made(state, message, now)
+        case CheckpointListener():
+            return checkpoints.decide_listener(state, message, now)
+        case RequestCheckpoint():
+            return requests.decide_request_checkpoint(state, message, now)
+        case CheckpointDue():
+            return checkpoints.decide_due(state, message, now)
+        case CheckpointDeadline():
+            return checkpoints.decide_deadline(state, message, now)
         case PurgeDue():
             return _purge(state, now)
         case Configure():

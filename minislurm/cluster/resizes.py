@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from minislurm.cluster import licenses, reservations
 from minislurm.cluster.accounts import change_hit, may_pay
-from minislurm.cluster.ending import end_run
+from minislurm.cluster.checkpoints import give_way
 from minislurm.cluster.events import (
+    CheckpointWithdrawn,
     Event,
     NodeLeft,
     NodePrepared,
@@ -27,20 +28,22 @@ from minislurm.cluster.state import ClusterState
 from minislurm.cluster.victims import tier_of
 from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import JobId, NodeName, RunNumber
-from minislurm.domain.job import EndCause, Job
+from minislurm.domain.job import Job
 from minislurm.domain.node import Node
 from minislurm.domain.resources import NodeAllocation, size_within
 from minislurm.domain.states import JobState, NodeState
 from minislurm.scheduling.model import Resize
 
 NOBODY = JobId(0)
+#: The cause of the requeue.
+RESIZE = "resize"
 GROW, SHRINK, UPDATE = "grow", "shrink", "update"
 NODE_FAIL, LAUNCH_FAILURE = "node_fail", "launch_failure"
 
 _SIGKILL = 9
 
 #: Ends after which a run's next one may have its nodes at once.
-_AT_ONCE = frozenset({"resize", "node_fail", "launch_failure"})
+_AT_ONCE = frozenset({RESIZE, "node_fail", "launch_failure"})
 
 
 def decide_resize(state: ClusterState, message: ResizeProposed, now: float) -> list[Event] | Refusal:
@@ -53,6 +56,8 @@ def decide_resize(state: ClusterState, message: ResizeProposed, now: float) -> l
             return refusal
         if job.keeps_nodes and job.joining and _may_do_without(state, job, resize, now):
             events.append(NodesNotJoined(now, job.id, job.run, resize.leaving))
+            if job.gives_way and len(resize.leaving) == len(job.joining):
+                events.append(CheckpointWithdrawn(now, job.id, job.run))  # it need not go any more
             continue
         if not may_resize(job):
             return refusal
@@ -70,7 +75,8 @@ def decide_resize(state: ClusterState, message: ResizeProposed, now: float) -> l
 
 def may_resize(job: Job) -> bool:
     """Can its size be changed at all, at this moment?"""
-    return job.is_elastic and job.state is JobState.RUNNING and not job.is_resizing
+    is_free = not (job.is_resizing or job.gives_way)
+    return job.is_elastic and job.state is JobState.RUNNING and is_free
 
 
 def _may_join(state: ClusterState, job: Job, joining: tuple[NodeAllocation, ...], now: float) -> bool:
@@ -159,9 +165,7 @@ def begin_resize(
 ) -> list[Event]:
     in_place = job.resizes_in_place
     begun = ResizeBegun(now, job.id, job.run, kind, joining, leaving, not in_place, preemptor)
-    if in_place:
-        return [begun]
-    return [begun, end_run(state, job, EndCause.RESIZE, now, comes_back="resize")]
+    return [begun] if in_place else [begun, give_way(state, job, now, preemptor, RESIZE)]
 
 
 # In place
@@ -205,10 +209,14 @@ def left(job: Job, node: NodeName, now: float) -> list[Event]:
 
 def go_on_without(job: Job, node: NodeName, now: float) -> list[Event]:
     """A running job has lost the node: what follows where it can do without. []: it cannot."""
-    if not job.resizes_in_place or job.state is not JobState.RUNNING:
+    if job.state is not JobState.RUNNING:
         return []
     if any(part.node == node for part in job.joining):
-        return not_joined(job, (node,), now)
+        if job.resizes_in_place:
+            return not_joined(job, (node,), now)
+        return [NodesNotJoined(now, job.id, job.run, (node,))]
+    if not job.resizes_in_place:
+        return []
     staying = [part.node for part in job.allocation if part.node not in (node, *job.leaving)]
     if node == job.batch_host or len(staying) < job.request.nodes_min:
         return []

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from minislurm.cluster import licenses, reservations, resizes
 from minislurm.cluster.accounts import components_hit, may_pay, placement_hit
+from minislurm.cluster.checkpoints import cause_of_leaving, has_left_to_give_way
 from minislurm.cluster.eligibility import latest_start
 from minislurm.cluster.ending import end_run
 from minislurm.cluster.events import (
@@ -177,7 +178,7 @@ def _stale(state: ClusterState, message: NodeReport, now: float) -> list[Event]:
 
 
 def _prepared(state: ClusterState, job: Job, node: NodeName, now: float) -> list[Event]:
-    if job.joining:
+    if job.joins_in_place:
         return resizes.joined(job, node, now)
     if job.state is not JobState.CONFIGURING or node in job.prepared_nodes:
         return []
@@ -203,12 +204,15 @@ def _exited(state: ClusterState, job: Job, message: NodeReport, now: float) -> l
         return _clean(job, message.node, now) if message.clean else []
     if job.state is JobState.COMPLETING:
         return _clean(job, message.node, now) if message.clean else []
+    left = has_left_to_give_way(job, now) and not report.launch_failed
     return [
         end_run(
             state,
             job,
-            EndCause.EXIT,
+            cause_of_leaving(job) if left else EndCause.EXIT,
             now,
+            preemptor=job.preemptor if left else None,
+            comes_back=job.comes_back if left else "",
             exit_code=report.exit_code,
             exit_signal=report.exit_signal,
             released_nodes=(message.node,) if message.clean else (),
@@ -229,7 +233,7 @@ def _clean(job: Job, node: NodeName, now: float) -> list[Event]:
 
 def decide_prepare_failure(state: ClusterState, message: PrepareFailed, now: float) -> Answer:
     job = current(state, message.job_id, message.run)
-    if job is not None and message.node in [part.node for part in job.joining]:
+    if job is not None and job.joins_in_place and message.node in [part.node for part in job.joining]:
         return resizes.not_joined(job, (message.node,), now)
     if job is None or job.state is not JobState.CONFIGURING:
         return []
@@ -244,7 +248,7 @@ def decide_prepare_timeout(state: ClusterState, message: PrepareTimeout, now: fl
     """The gang starts nowhere. Silent nodes of a gang never got START, so they are not waited for; a run on
     a single node starts by itself, so it is over only when the node has answered or is lost."""
     job = current(state, message.job_id, message.run)
-    if job is not None and job.joining:
+    if job is not None and job.joins_in_place:
         return resizes.decide_timeout(state, job, now)
     if job is None or job.state is not JobState.CONFIGURING:
         return []

@@ -151,6 +151,8 @@ def run_of(state: ClusterState, job: Job) -> RunningJob:
     own = (*asked, job.run, job.start_time, job.partition, *gives_way, slice_end(state, job), slice_s)
     if job.is_resizing:
         return _resizing_run(state, job, own)
+    if job.gives_way:
+        return RunningJob(job.id, 0.0, job.allocation, *own)  # its nodes are about to be free
     if job.state is not JobState.COMPLETING:
         changes = job.is_elastic and job.state is JobState.RUNNING and job.partition in state.partitions
         elastic = elastic_run(state, job) if changes else None

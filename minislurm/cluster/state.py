@@ -108,6 +108,8 @@ class ClusterState(Struct):
     tasks: dict[tuple[JobId, int], JobId] = field(default_factory=dict)
     #: Of heterogeneous jobs: the components that are remembered, in their order, by the leader's id.
     het_jobs: dict[JobId, tuple[JobId, ...]] = field(default_factory=dict)
+    #: Jobs whose runs are asked to save, and are ended then.
+    giving_way: set[JobId] = field(default_factory=set)
     #: How many jobs use a stored script or environment.
     blob_uses: dict[str, int] = field(default_factory=dict)
     #: Licenses that active jobs hold, by name; a name that nobody holds is not there.
@@ -315,4 +317,6 @@ class ClusterState(Struct):
         self.queue.by_account = not self.accounts.tree.is_empty
         for job in sorted(self.jobs.values(), key=lambda j: j.end_time):
             self.index_job(job)
+            if job.gives_way:
+                self.giving_way.add(job.id)
         self.accounts.recount([self.jobs[job_id] for job_id in self.active])

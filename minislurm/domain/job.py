@@ -7,6 +7,7 @@ from enum import Enum
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from minislurm.domain.checkpoint import Checkpoint, CheckpointSignal
 from minislurm.domain.ids import BATCH_STEP, JobId, NodeName, RunNumber, StepId
 from minislurm.domain.resources import NodeAllocation, ResourceRequest, TresAmount
 from minislurm.domain.states import JobState, Reason
@@ -129,6 +130,17 @@ class JobSpec(Struct, frozen=True):
     bid: float = 0.0
     #: Of the groups that partitions ask for (AllowGroups), those of the user, as of the submission.
     groups: tuple[str, ...] = ()
+    #: As given to --checkpoint-dir, symbols (%j …) not yet replaced; "": none.
+    checkpoint_dir: str = ""
+    #: A checkpoint is asked for when the last one is so old; 0: never for that.
+    checkpoint_interval_s: float = 0.0
+    checkpoint_signal: CheckpointSignal | None = None
+    #: So many of the newest stay, older ones are deleted; 0: none ever is.
+    checkpoint_keep: int = 0
+    #: From its start until it does new work; None: not said.
+    checkpoint_restart_s: float | None = None
+    #: Makes a checkpoint (a line for /bin/sh); "": none.
+    checkpoint_command: str = ""
     #: How its runs change their number of nodes: "restart" (the next run has the new one) or "in-place"; "":
     #: they do not.
     elastic: str = ""
@@ -270,12 +282,27 @@ class Job(Struct):
     #: place among them. 0: no such component.
     het_job_id: JobId = JobId(0)
     het_job_offset: int = 0
+    #: Of all its runs, the newest last, at most so many as are kept.
+    checkpoints: tuple[Checkpoint, ...] = ()
+    #: When the run was asked for one that it has not yet reported; 0: none is asked for.
+    checkpoint_requested: float = 0.0
+    #: Why: "user", "interval", "preempt", "time_slice".
+    checkpoint_reason: str = ""
+    #: Of a run that gives way when it has saved: when it must at the latest; 0: it was not asked to.
+    checkpoint_deadline: float = 0.0
+    #: Why such a run is requeued ("preempt", "time_slice"); "": it is not.
+    comes_back: str = ""
+    #: Some process of the run has said that it wants to know when a checkpoint is wanted.
+    checkpoint_listens: bool = False
+    #: Reports that were of another run.
+    checkpoints_dropped: int = 0
+
     # Of an elastic job (cluster/README.md, "Elastic jobs").
     #: Held for it: its run gets them when they are ready, or its next run has them.
     joining: tuple[NodeAllocation, ...] = ()
     #: Nodes of the allocation that it gives back.
     leaving: tuple[NodeName, ...] = ()
-    #: While COMPLETING: the next run starts at once, on the nodes of this one but for `leaving`, and on
+    #: The run ends, and the next one starts at once, on the nodes of this one but for `leaving`, and on
     #: `joining`.
     keeps_nodes: bool = False
     #: What earlier runs, whose nodes this one has kept, have had of the time limit.
@@ -302,6 +329,11 @@ class Job(Struct):
         return bool(self.joining or self.leaving or self.keeps_nodes)
 
     @property
+    def joins_in_place(self) -> bool:
+        """Nodes are being prepared to join its run."""
+        return bool(self.joining) and self.resizes_in_place
+
+    @property
     def held_parts(self) -> tuple[NodeAllocation, ...]:
         """What is taken for it on nodes, while it holds nodes."""
         parts = self.allocation
@@ -312,6 +344,18 @@ class Job(Struct):
     def keeps(self, node: NodeName) -> bool:
         """Is the node, which its ending run has, also the next one's?"""
         return self.keeps_nodes and node not in self.leaving
+
+    @property
+    def gives_way(self) -> bool:
+        """It has been asked to save and will then be ended, and has not yet saved."""
+        return self.checkpoint_requested > 0 and self.checkpoint_deadline > 0
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Is there a way to ask its run for a checkpoint?"""
+        spec = self.spec
+        asked = self.checkpoint_listens or spec.checkpoint_signal is not None or spec.checkpoint_command
+        return self.state is JobState.RUNNING and bool(asked)
 
     @property
     def request(self) -> ResourceRequest:

@@ -71,6 +71,7 @@ async def _run(configuration: Configuration, node: str, launcher: Launcher) -> N
     settings = configuration.node
     server, port = await serve_steps(daemon, verifier, settings.step_host, settings.step_port)
     daemon.link = make_link(configuration, node, daemon, key, port)
+    await daemon.checkpoints.open()
     daemon.adopt()
     await daemon.settle()
     # What was loaded stays: the collector need not walk it again and again.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from minislurm.cluster.effects import (
+    AskCheckpoint,
+    DeleteCheckpoint,
     EndRun,
     ForgetRun,
     NodeCommand,
@@ -34,6 +36,8 @@ class VirtualNode(Struct):
     signals: list[tuple[RunKey, int]] = field(default_factory=list)
     #: Runs whose nodes were said to be others, oldest first.
     told: list[RunKey] = field(default_factory=list)
+    #: What was wanted of jobs' checkpoints here, oldest first.
+    checkpoint_commands: list[AskCheckpoint | DeleteCheckpoint] = field(default_factory=list)
 
     def obey(self, command: NodeCommand) -> tuple[RunReport | None, RunKey | None]:
         """What it reports at once, and the run that it starts."""
@@ -55,6 +59,8 @@ class VirtualNode(Struct):
                 self.told.append(key)
             case SignalRun():
                 self.signals.append((key, command.signal))
+            case AskCheckpoint() | DeleteCheckpoint():
+                self.checkpoint_commands.append(command)
             case _:
                 assert_never(command)
         return None, None

@@ -9,8 +9,10 @@ from msgspec.structs import replace
 
 from minislurm.cluster.effects import Effect, EndRun
 from minislurm.cluster.explanation import explanation
+from minislurm.cluster.messages import CheckpointListener, CheckpointMade
+from minislurm.domain.checkpoint import Checkpoint
 from minislurm.domain.errors import RefusalCode
-from minislurm.domain.ids import JobId, NodeName
+from minislurm.domain.ids import JobId, NodeName, RunNumber
 from minislurm.domain.job import Job
 from minislurm.scheduling.work import finished
 from tests.builders import a_configuration, a_request
@@ -443,3 +445,83 @@ def test_no_requeue_and_restarts_contradict_each_other() -> None:
     request = a_request(1, nodes_max=2, tasks_follow_nodes=True)
     refused = refused_submission(a_cluster(), request=request, elastic="restart", requeue=False)
     assert refused.code is RefusalCode.INVALID_ELASTIC
+
+
+# Jobs that can save when they are asked
+
+
+def a_saving_run(cluster: SlowCluster, *, most: int = 4) -> JobId:
+    """It listens, and saves when it is told to (`save`)."""
+    job_id = submit_elastic(cluster, 2, most)
+    cluster.run(1)
+    assert cluster.tell(CheckpointListener(job_id, RunNumber(1))).refusal is None
+    return job_id
+
+
+def save(cluster: SlowCluster, job_id: JobId) -> None:
+    job = cluster.job(job_id)
+    made = Checkpoint(job.run, "/saved", time=cluster.now)
+    cluster.tell(CheckpointMade(job_id, job.run, made, answers=job.checkpoint_requested))
+
+
+def test_a_run_is_asked_to_save_before_it_restarts() -> None:
+    cluster = a_cluster()
+    submit_rigid(cluster, 2, seconds=100)
+    job_id = a_saving_run(cluster)
+    cluster.run(101)
+    job = cluster.job(job_id)
+    assert (job.state.value, job.run, job.checkpoint_reason) == ("RUNNING", 1, "resize")
+    assert len(job.joining) == 2, "nobody else gets them"
+    save(cluster, job_id)
+    cluster.run(1)
+    assert (job.state.value, job.run, len(job.allocation)) == ("RUNNING", 2, 4)
+    assert (job.requeues, job.preemptor) == ({"resize": 1}, 0)
+
+
+def test_one_that_does_not_save_restarts_at_its_deadline() -> None:
+    cluster = a_cluster()
+    submit_rigid(cluster, 2, seconds=100)
+    job_id = a_saving_run(cluster)
+    cluster.run(101 + cluster.state.configuration.preemption.checkpoint_grace_s)
+    job = cluster.job(job_id)
+    assert (job.state.value, job.run, len(job.allocation)) == ("RUNNING", 2, 4)
+
+
+def test_it_goes_on_when_whoever_it_was_asked_for_has_gone() -> None:
+    cluster = a_cluster()
+    job_id = a_saving_run(cluster)
+    rigid = submit_rigid(cluster, 1)
+    cluster.run(0.5)
+    job = cluster.job(job_id)
+    assert (job.state.value, job.leaving) == ("RUNNING", ("n4",))
+    assert cancel(cluster, rigid) is None
+    cluster.run(100)
+    assert (job.state.value, job.run, len(job.allocation), job.leaving) == ("RUNNING", 1, 4, ())
+
+
+def test_who_comes_while_it_saves_to_grow_gets_what_is_held_and_it_goes_on() -> None:
+    cluster = a_cluster()
+    submit_rigid(cluster, 2, seconds=100)
+    job_id = a_saving_run(cluster)
+    cluster.run(101)
+    rigid = submit_rigid(cluster, 2, seconds=10)
+    cluster.run(1)
+    job = cluster.job(job_id)
+    assert cluster.job(rigid).state.value == "RUNNING"
+    assert (job.state.value, job.run, job.gives_way, job.is_resizing) == ("RUNNING", 1, False, False)
+
+
+def test_nodes_that_are_lost_while_it_saves() -> None:
+    cluster = a_cluster()
+    submit_rigid(cluster, 2, seconds=100)
+    job_id = a_saving_run(cluster)
+    cluster.run(101)
+    cluster.kill_node("n1")  # held for its next run
+    cluster.declare_lost("n1")
+    cluster.run(1)
+    job = cluster.job(job_id)
+    assert (job.run, [part.node for part in job.joining]) == (1, ["n2"])
+    cluster.kill_node("n4")  # its own
+    cluster.declare_lost("n4")
+    cluster.run(1)
+    assert (job.state.value, job.run, nodes_of(job)) == ("RUNNING", 2, ["n3", "n2"])

@@ -114,6 +114,7 @@ class NodeHarness:
         )
         self._server, self.step_port = await serve_steps(self.daemon, self.verifier, "127.0.0.1", 0)
         self.daemon.link = make_link(self.configuration, "n1", self.daemon, self.key, self.step_port)
+        await self.daemon.checkpoints.open()
         self.daemon.adopt()
         await self.daemon.settle()
         self._link = asyncio.ensure_future(self.daemon.link.run())

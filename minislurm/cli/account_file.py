@@ -40,7 +40,7 @@ from minislurm.domain.times import format_duration, parse_duration
 _NAMES = {
     "fairshare": "weight", "grp_tres": "group_tres", "grp_jobs": "group_jobs",
     "grp_submit_jobs": "group_submit_jobs", "max_tres": "max_tres_per_job", "max_wall": "max_wall_s",
-    "budget_period": "budget_period_s",
+    "budget_period": "budget_period_s", "preempt_exempt": "preempt_exempt_s", "grace": "grace_s",
 }  # fmt: skip
 _KEYS = {field: key for key, field in _NAMES.items()}
 _LIMITS = set(AssociationLimits.__struct_fields__)

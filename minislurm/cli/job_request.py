@@ -103,6 +103,7 @@ def make_submission(
         deadline=options.deadline or 0.0,
         max_wait_s=options.max_wait,
         bid=options.bid,
+        preemption=options.preemption,
         elastic=options.elastic,
         elastic_signal=options.elastic_signal or 0,
         checkpoint_dir=_text(options.checkpoint_dir, "checkpoint-dir"),

@@ -36,6 +36,7 @@ from minislurm.cli.option_values import (
     parse_nodes,
     parse_open_mode,
     parse_output_mode,
+    parse_preemption,
     parse_priority,
     parse_seconds,
     parse_signal_before_end,
@@ -242,6 +243,11 @@ _JOB = (
         "(minislurm's own).", "AMOUNT", parse=parse_bid, panel=JOB, abbreviates=False,
     ),
     JobOption(
+        "preemption", "", "Whose place the job may take: nobody's (never), of jobs lower by tier or QOS, "
+        "or of borrowers as well; least difference of priorities, most victims (minislurm's own).",
+        "POLICY[,difference=N][,victims=N]", parse=parse_preemption, panel=JOB, abbreviates=False,
+    ),
+    JobOption(
         "requeue", "", "The job may be requeued.", argument=Argument.NONE, commands=_BATCH,
         environment={SBATCH: ("SBATCH_REQUEUE",)}, panel=JOB,
     ),
@@ -297,8 +303,9 @@ _CHECKPOINTS = (
         parse_checkpoint_interval,
     ),
     _checkpoint_option(
-        "checkpoint-signal", "The signal that asks for one, sent to the processes that catch it, and how "
-        "long it may take when the job has to give way.", "SIGNAL[@SECONDS]", parse_checkpoint_signal,
+        "checkpoint-signal", "The signal that asks for one, sent to the processes that catch it (to shells "
+        "only with B:), and how long it may take when the job has to give way.", "[B:]SIGNAL[@SECONDS]",
+        parse_checkpoint_signal,
     ),
     _checkpoint_option(
         "checkpoint-keep", "Keep so many of the newest checkpoints, and delete older ones in "

@@ -47,6 +47,7 @@ from minislurm.cluster.events import (
     StepNodeEnded,
     TaskDetached,
 )
+from minislurm.cluster.losses import count_true_cost, forget_preemption, remember_preemption
 from minislurm.cluster.state import ArraySummary, ClusterState, RequestRecord
 from minislurm.domain import configuration_file
 from minislurm.domain.checkpoint import with_reported
@@ -54,6 +55,7 @@ from minislurm.domain.exhaustive import assert_never
 from minislurm.domain.ids import Bitmap, JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.node import Node
+from minislurm.domain.preemption import PreemptionRecord
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import JobState, NodeState, Reason
 from minislurm.domain.tres import tres_of_allocation
@@ -68,11 +70,14 @@ def apply(state: ClusterState, event: Event) -> None:
         case RunStarted():
             job = _touch(state, event.job_id)  # it holds nodes as before: no index differs
             job.state = JobState.RUNNING
+            job.claims, job.claim_time = 0, 0.0
             job.start_time = event.time
             for part in job.allocation:
                 state.nodes[part.node].launch_failures = 0
         case RunEnding():
             _begin_ending(state, event)
+            if event.decision is not None:
+                _claim(state, event.decision)
         case RunEnded():
             _end_run(state, event)
         case ClusterConfigured():
@@ -129,6 +134,7 @@ def apply(state: ClusterState, event: Event) -> None:
             state.kept.running.clear()
         case AccountsChanged():
             state.change_accounts(event.changes, event.time)
+            state.kept.running.clear()  # its QOS may say what becomes of a run
             _remember(state, RequestRecord(event.request_id, event.time))
         case JobsPurged():
             for job_id in event.job_ids:
@@ -174,10 +180,13 @@ def apply(state: ClusterState, event: Event) -> None:
             _keep_checkpoint(state, event)
         case CheckpointRequested():
             _ask(state, event)
+            if event.decision is not None:
+                _claim(state, event.decision)
         case CheckpointWithdrawn():
             # Until its deadline the run may still end because it was asked to.
             job = _touch(state, event.job_id)
             _stop_asking(state, job)
+            forget_preemption(job)
             if job.keeps_nodes and not job.joining:
                 job.leaving, job.keeps_nodes = (), False  # it goes on, with what it has
         case CheckpointListening():
@@ -232,6 +241,8 @@ def _submit(state: ClusterState, event: JobSubmitted) -> None:
 
 def _update(state: ClusterState, job: Job) -> None:
     before = _changing(state, job.id)
+    if job.held or (job.partition, job.request) != (before.partition, before.request):
+        job.claims, job.claim_time = 0, 0.0  # what is kept for it was for another one
     if job.spec == before.spec:
         # Shared by all tasks of the array; the journal's copy would be one more.
         job.spec = before.spec
@@ -276,6 +287,7 @@ def _back_to_pending(job: Job, now: float, cause: str, hold: bool) -> None:
     job.checkpoint_deadline = 0.0
     job.checkpoint_listens = False
     if cause != "launch_failure":
+        job.claims, job.claim_time = 0, 0.0
         job.restart_reason = cause
     if cause not in ("launch_failure", "resize"):
         job.submit_time = now
@@ -293,6 +305,8 @@ def _detach(state: ClusterState, event: TaskDetached) -> None:
         task = rest
     else:
         task = replace(rest, id=event.job_id, pending_tasks=[], requeues={}, steps={})
+        task.claims = min(1, rest.claims)
+        rest.claims -= task.claims
         state.jobs[task.id] = task
         state.count_blobs(task, 1)
         state.next_job_id = JobId(max(state.next_job_id, task.id + 1))
@@ -399,6 +413,7 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
         # Of a run that was asked to save first, the time when it was asked stands.
         job.preempt_time = job.preempt_time if job.gives_way else event.time
         job.preemptor = event.preemptor
+        remember_preemption(job, event.decision)
     _stop_asking(state, job)
     job.avoided_nodes = (*job.avoided_nodes, *event.avoid_nodes)
     job.open_nodes = tuple(p.node for p in job.allocation if p.node not in event.released_nodes)
@@ -407,6 +422,18 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
         state.touch_node(name)
     for name in event.released_nodes:
         _let_go(state, job, name, event.time)
+
+
+def _claim(state: ClusterState, decision: PreemptionRecord) -> None:
+    """What becomes free is the preemptor's: it comes before all others until it starts. Counted once for all
+    that give way to one of its starts."""
+    preemptor = state.jobs.get(decision.preemptor)
+    if preemptor is None or preemptor.state is not JobState.PENDING or not decision.is_first:
+        return
+    _changing(state, preemptor.id)
+    preemptor.claims += 1
+    preemptor.claim_time = preemptor.claim_time or decision.time
+    state.index_job(preemptor)
 
 
 def _let_go(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
@@ -497,6 +524,7 @@ def _end_run(state: ClusterState, event: RunEnded) -> None:
         for part in job.held_parts:  # for its next run, which takes them again at once, if it comes
             _release(state, job, part, event.time)
     state.accounts.ended(job, event.time)
+    count_true_cost(state, job, event.time)
     _remember_run(state, job, event.end_time or event.time)
     job.joining, job.leaving, job.keeps_nodes = (), (), False
     for step in job.steps.values():
@@ -594,6 +622,7 @@ def _ask(state: ClusterState, event: CheckpointRequested) -> None:
     if event.deadline:
         job.preemptor = event.preemptor  # nobody, for a run that grows
         state.giving_way.add(job.id)
+        remember_preemption(job, event.decision)
 
 
 def _stop_asking(state: ClusterState, job: Job) -> None:

@@ -19,6 +19,7 @@ from minislurm.cluster.messages import (
     ChangeAccounts,
     CheckpointDeadline,
     CheckpointDue,
+    CheckpointFailed,
     CheckpointListener,
     CheckpointMade,
     Configure,
@@ -134,6 +135,8 @@ def decide(state: ClusterState, message: Message, now: float) -> list[Event] | R
             return follow.decide_switch_wait(state, message, now)
         case CheckpointMade():
             return checkpoints.decide_made(state, message, now)
+        case CheckpointFailed():
+            return checkpoints.decide_failed(state, message, now)
         case CheckpointListener():
             return checkpoints.decide_listener(state, message, now)
         case RequestCheckpoint():

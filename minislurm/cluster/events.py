@@ -12,6 +12,7 @@ from minislurm.domain.checkpoint import Checkpoint
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import Dependency, EndCause, Job, Step
 from minislurm.domain.node import NodeFacts
+from minislurm.domain.preemption import PreemptionRecord
 from minislurm.domain.reservation import Reservation
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import JobState, NodeState, PartitionState, Reason
@@ -121,6 +122,8 @@ class RunEnding(Struct, frozen=True):
     end_time: float = 0.0
     #: The job that it gives way to; 0: none.
     preemptor: JobId = JobId(0)
+    #: Why, and what was weighed.
+    decision: PreemptionRecord | None = None
 
 
 class NodeReleased(Struct, frozen=True):
@@ -299,6 +302,8 @@ class CheckpointRequested(Struct, frozen=True):
     deadline: float = 0.0
     preemptor: JobId = JobId(0)
     comes_back: str = ""
+    #: Why it is to give way, and what was weighed.
+    decision: PreemptionRecord | None = None
 
 
 class CheckpointWithdrawn(Struct, frozen=True):

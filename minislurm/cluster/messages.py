@@ -144,6 +144,15 @@ class CheckpointMade(Struct, frozen=True):
     answers: float = 0.0
 
 
+class CheckpointFailed(Struct, frozen=True):
+    """The run's --checkpoint-command, its only way to save, has failed to do what this `request` asked
+    for."""
+
+    job_id: JobId
+    run: RunNumber
+    request: float
+
+
 class CheckpointListener(Struct, frozen=True):
     """A process of the run wants to know when a checkpoint is wanted."""
 
@@ -353,6 +362,7 @@ Message = (
     | ChangeAccounts
     | PurgeDue
     | CheckpointMade
+    | CheckpointFailed
     | CheckpointListener
     | RequestCheckpoint
     | CheckpointDue

@@ -155,7 +155,9 @@ def _placed(state: ClusterState, job: Job, now: float) -> list[Effect]:
     start = job.starts_by_itself
     prepare: list[Effect] = [PrepareRun(part.node, job.id, job.run, start) for part in job.allocation]
     timeout = state.configuration.timers.prepare_timeout_s
-    return [*prepare, SetTimer(now + timeout, PrepareTimeout(job.id, job.run)), JobChanged(job.id)]
+    # While others gave way to some tasks of an array, a pass looked at no others of it.
+    wanted: list[Effect] = [_SCHEDULE] if job.claims and job.array_job_id else []
+    return [*prepare, SetTimer(now + timeout, PrepareTimeout(job.id, job.run)), JobChanged(job.id), *wanted]
 
 
 def _start_if_prepared(state: ClusterState, job: Job) -> list[Effect]:

@@ -179,7 +179,7 @@ def decide_signal(state: ClusterState, message: SignalJob, now: float) -> Answer
 
 
 def decide_request_checkpoint(state: ClusterState, message: RequestCheckpoint, now: float) -> Answer:
-    """``scontrol checkpoint``, ``scheckpoint request``. One that is asked for already is enough."""
+    """``scontrol checkpoint``, ``scheckpoint request``. A run that gives way is asked already."""
     jobs = find(state, message.target, message.caller)
     if isinstance(jobs, Refusal):
         return jobs
@@ -189,7 +189,7 @@ def decide_request_checkpoint(state: ClusterState, message: RequestCheckpoint, n
     able = [job for job in running if job.can_be_asked]
     if not able:
         return Refusal(RefusalCode.NO_CHECKPOINT, job_id=message.target.job_id)
-    return [CheckpointRequested(now, job.id, job.run, "user") for job in able if not job.checkpoint_requested]
+    return [CheckpointRequested(now, job.id, job.run, "user") for job in able if not job.gives_way]
 
 
 def decide_end_allocation(state: ClusterState, message: EndAllocation, now: float) -> Answer:

@@ -104,6 +104,10 @@ def waiting(state: ClusterState, job: Job, wait: Wait, now: float) -> Iterator[s
     yield _REASONS.get(wait.reason, f"A limit is in the way: {wait.reason.value}.")
     if wait.detail:
         yield f"{wait.detail[0].upper()}{wait.detail[1:]}."
+    if job.claims:
+        yield "Others give way to it, or have: what becomes free is kept for it."
+    elif job.restart_reason == "preempt" and job.preemptor:
+        yield f"Its last run gave way to job {job.preemptor}; `minislurm why --preempted {job.id}` says why."
     if wait.reason is Reason.ARRAY_TASK_LIMIT:
         yield f"The limit is {job.array_limit}; {array_slots(state, job)} more may start."
     if wait.reason is Reason.LICENSES:

@@ -21,6 +21,7 @@ from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import JobId
 from minislurm.domain.job import Job, JobSpec
 from minislurm.domain.node import Node
+from minislurm.domain.preemption import is_wish
 from minislurm.domain.resources import ResourceRequest, capability_number
 from minislurm.domain.states import PartitionState, Reason
 from minislurm.scheduling.limits import least_tres
@@ -121,6 +122,8 @@ def _refuse(
         return Refusal(RefusalCode.ACCESS)
     if spec.request.exclusive_user not in (None, spec.user_id):
         return Refusal(RefusalCode.ACCESS)
+    if not is_wish(spec.preemption):
+        return Refusal(RefusalCode.NOT_SUPPORTED, details=("preemption: no such policy or number",))
     return (
         refuse_bid(state, spec.bid, partition.name)
         or refuse_elastic(spec)

@@ -95,8 +95,8 @@ def run_timers(job: Job) -> list[Effect]:
         timers.append(SetTimer(job.deadline, DeadlineReached(job.id, job.run)))
     if job.gives_way:
         timers.append(SetTimer(job.checkpoint_deadline, CheckpointDeadline(job.id, job.run)))
-    elif job.spec.checkpoint_interval_s and not job.checkpoint_requested:
-        timers.append(SetTimer(due_time(job), CheckpointDue(job.id, job.run)))
+    if (due := due_time(job)) < math.inf:
+        timers.append(SetTimer(due, CheckpointDue(job.id, job.run)))
     if not job.time_limit_s:
         return timers
     end = job.expected_end_time

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from minislurm.domain.checkpoint import Checkpoint, CheckpointSignal
 from minislurm.domain.ids import BATCH_STEP, JobId, NodeName, RunNumber, StepId
+from minislurm.domain.preemption import PreemptionRecord, PreemptionWish
 from minislurm.domain.resources import NodeAllocation, ResourceRequest, TresAmount
 from minislurm.domain.states import JobState, Reason
 
@@ -141,6 +142,8 @@ class JobSpec(Struct, frozen=True):
     checkpoint_restart_s: float | None = None
     #: Makes a checkpoint (a line for /bin/sh); "": none.
     checkpoint_command: str = ""
+    #: Whom the job may preempt; None: as the cluster has it.
+    preemption: PreemptionWish | None = None
     #: How its runs change their number of nodes: "restart" (the next run has the new one) or "in-place"; "":
     #: they do not.
     elastic: str = ""
@@ -286,16 +289,21 @@ class Job(Struct):
     checkpoints: tuple[Checkpoint, ...] = ()
     #: When the run was asked for one that it has not yet reported; 0: none is asked for.
     checkpoint_requested: float = 0.0
-    #: Why: "user", "interval", "preempt", "time_slice".
+    #: Why: "user", "interval", "time_limit", "preempt", "time_slice".
     checkpoint_reason: str = ""
     #: Of a run that gives way when it has saved: when it must at the latest; 0: it was not asked to.
     checkpoint_deadline: float = 0.0
-    #: Why such a run is requeued ("preempt", "time_slice"); "": it is not.
+    #: Why such a run is requeued ("time_limit", "preempt", "time_slice"); "": it is not.
     comes_back: str = ""
     #: Some process of the run has said that it wants to know when a checkpoint is wanted.
     checkpoint_listens: bool = False
     #: Reports that were of another run.
     checkpoints_dropped: int = 0
+    #: For so many starts others have given way or are giving way, since then (of an array: of its tasks).
+    claims: int = 0
+    claim_time: float = 0.0
+    #: When its runs gave way, to whom and at what cost; the newest last.
+    preemptions: tuple[PreemptionRecord, ...] = ()
 
     # Of an elastic job (cluster/README.md, "Elastic jobs").
     #: Held for it: its run gets them when they are ready, or its next run has them.

@@ -457,10 +457,11 @@ class Daemon:
         for run in self._files.find():
             record = run.record
             self.core.restore(record)
+            # Before its end: whatever a run has reported counts.
+            self._adopt_checkpoints(record)
             if record.phase is not Phase.CLEAN:
                 self._environments[record.key] = parse(run.environment)
                 self._adopt_steps(run)
-            self._adopt_checkpoints(record)
         if self._cgroups is not None:
             self._cgroups.remove_others(set(self.core.runs))
         if self.core.runs:
@@ -471,7 +472,7 @@ class Daemon:
             self._say(report)
         if record.phase in (Phase.RUNNING, Phase.EXITED):
             self.checkpoints.collect(record.key)
-            if BATCH_STEP in record.steps and checkpoint_directory(record.prepare):
+            if self.checkpoints.must_prepare(record.prepare) and checkpoint_directory(record.prepare):
                 self._spawn(self.checkpoints.watch(record.prepare, record.began))
 
     def _adopt_steps(self, run: FoundRun) -> None:

@@ -205,8 +205,8 @@ class LaunchBatch(Struct, frozen=True):
 
 
 class SignalStep(Struct, frozen=True):
-    """`to`: "all" processes of the step, those that "catch" the signal, the script alone ("leader") or its
-    process "group"."""
+    """`to`: "all" processes of the step, those that "catch" the signal and are no shell ("catch_or_shell": or
+    are one), the script alone ("leader") or its process "group"."""
 
     key: RunKey
     step_id: StepId
@@ -300,6 +300,13 @@ class CheckpointMade(Struct, frozen=True):
     answers: float = 0.0
 
 
+class CheckpointFailed(Struct, frozen=True):
+    """The --checkpoint-command, the run's only way to save, has not done what was asked."""
+
+    key: RunKey
+    request: float
+
+
 class CheckpointListener(Struct, frozen=True):
     key: RunKey
 
@@ -312,6 +319,7 @@ Report = (
     | RunCleaned
     | StepEnded
     | CheckpointMade
+    | CheckpointFailed
     | CheckpointListener
 )
 Action = (

@@ -16,6 +16,7 @@ from minislurm.node.core import RunRecord
 from minislurm.node.messages import (
     Ask,
     BatchExited,
+    CheckpointFailed,
     CheckpointListener,
     CheckpointMade,
     Command,
@@ -120,6 +121,8 @@ def report(said: Report) -> node_pb2.Report:
             message.step_ended.step_id = said.step_id
         case CheckpointMade():
             _fill_made(message.checkpoint_made, said)
+        case CheckpointFailed():
+            message.checkpoint_failed.request = said.request
         case CheckpointListener():
             message.checkpoint_listener.SetInParent()
         case _:

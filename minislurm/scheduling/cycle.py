@@ -12,6 +12,8 @@ from math import isfinite
 import numpy as np
 
 from minislurm.domain.configuration import Partition
+from minislurm.domain.ids import NodeName
+from minislurm.domain.preemption import NO_WISH
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import Reason
 from minislurm.scheduling.accounts import AccountsPass
@@ -22,7 +24,7 @@ from minislurm.scheduling.components import claims_of, longest_s
 from minislurm.scheduling.conservative import ConservativeBackfill
 from minislurm.scheduling.draft import Draft, asked_of
 from minislurm.scheduling.elastic import Grower, Growth, changing
-from minislurm.scheduling.limits import Hit
+from minislurm.scheduling.limits import Hit, tres_of_shares
 from minislurm.scheduling.lineup import Lineup
 from minislurm.scheduling.model import (
     PRIORITY,
@@ -40,14 +42,14 @@ from minislurm.scheduling.nodes import Counts, Mask, Share
 from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.order import Entry, Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
-from minislurm.scheduling.preemption import Fit, Victims
+from minislurm.scheduling.preemption import Victim, Victims, Way
 from minislurm.scheduling.ranks import Ranks
-from minislurm.scheduling.rivals import Rival
+from minislurm.scheduling.rivals import Rival, preempted_by
 from minislurm.scheduling.room import Room
 from minislurm.scheduling.rooms import RoomMaker, Rooms
 from minislurm.scheduling.single import fits
 from minislurm.scheduling.strategies import Strategies
-from minislurm.scheduling.surplus import Surplus
+from minislurm.scheduling.surplus import Fit, Surplus
 from minislurm.scheduling.together import Together
 from minislurm.scheduling.work import finished
 from minislurm.scheduling.workspace import Candidate, Head, Verdicts, Workspace
@@ -74,13 +76,13 @@ def steps(
     """
     workspace = workspace if workspace is not None else Workspace()
     yield from workspace.load(snapshot)
-    accounts = AccountsPass(snapshot.accounts, snapshot.settings)
+    accounts = AccountsPass(snapshot.accounts, snapshot.settings, snapshot)
     ranking = Ranking(snapshot, accounts, len(workspace.table.inventory), workspace.cpus)
     draft, queue = Draft(), Queue(accounts, Ranks(snapshot, accounts, workspace.total_of))
     lineup = Lineup(snapshot, workspace, ranking)
     if not explain and (as_before := lineup.plan_as_before(queue)) is not None:
         return as_before
-    cycle = _Cycle(snapshot, workspace, accounts, queue, lineup.heads, explain=explain)
+    cycle = _Cycle(snapshot, workspace, accounts, queue, lineup.heads, draft, explain=explain)
 
     turns: list[Turn] = []
     for number, jobs in enumerate(lineup.others, start=1):
@@ -109,8 +111,10 @@ def steps(
             if glances % _GLANCES:
                 continue
         elif (limit := (yield from _start(turn, cycle, queue, draft))) is not None:
-            # Its account's, user's or QOS' limit, not the nodes: it holds nobody else up.
-            draft.wait(turn, limit)
+            # Its account's, user's or QOS' limit, not the nodes: it holds nobody else up. But there may be
+            # room under it when others have given way.
+            held = yield from cycle.make_way(turn)
+            draft.wait(turn, *((held, limit) if held is not None else (limit,)))
         elif (turn.is_startable and queue.is_overtaken(turn)) or (yield from _settle(turn, cycle, draft)):
             queue.add(turn)
         yield
@@ -216,6 +220,7 @@ class _Cycle:
         accounts: AccountsPass,
         queue: Queue,
         heads: Mapping[str, Partition],
+        draft: Draft,
         *,
         explain: bool,
     ) -> None:
@@ -233,7 +238,9 @@ class _Cycle:
         self._capacity = Capacity(workspace.filters, workspace.table.free)
         kind = ConservativeBackfill if settings.backfill == "conservative" else Backfill
         self._openings = Openings(workspace.table.inventory, snapshot)
-        self.victims = Victims(snapshot, workspace.table.inventory)
+        self._snapshot = snapshot
+        self._draft = draft
+        self.victims = Victims(snapshot, workspace.table.inventory, accounts.laws)
         self.preemptions: list[Preemption] = []
         elastic = changing(snapshot)
         self.growth = Growth(snapshot, elastic, workspace.table.inventory, workspace.filters)
@@ -440,12 +447,13 @@ class _Cycle:
             wait = self._why(turn)
             self._blocked[turn.key] = (self._now + turn.limit_s, wait)
             yield
-        makes_way = self.victims.matter or self.surplus.matters
-        if makes_way and wait.reason is Reason.RESOURCES and not jobs.parts:
-            held = yield from self._preempt(turn)
+        head = turn.candidate.head
+        if wait.reason is Reason.RESOURCES and (
+            not self._blocked_in.get(head) or self._accounts.is_entitled(jobs)
+        ):
+            held = yield from self.make_way(turn)
             if held is not None:
                 return held
-        head = turn.candidate.head
         position = self._blocked_in.get(head, 0)
         self._blocked_in[head] = position + 1
         if position:
@@ -463,34 +471,72 @@ class _Cycle:
         wait = yield from self._plan_head(turn, wait)
         return wait
 
-    def _preempt(self, turn: Turn) -> Generator[None, None, Wait | None]:
+    def make_way(self, turn: Turn) -> Generator[None, None, Wait | None]:
         """Runs that give way to the next job of the class, or elastic ones that give nodes back; what becomes
         free is kept for it. None: none may, or it would not start for all that."""
-        jobs = turn.jobs
+        jobs, victims = turn.jobs, self.victims
+        if not (victims.matter or self.surplus.matters) or jobs.parts or turn.startable < 1:
+            return None
+        if not self._openings.has_licenses(jobs):
+            return None
         open_now = self._openings.allowed(jobs, self._now)
-        free = yield from self._backfill.free_soon(self.victims.with_leaving(self._table.free))
+        free = yield from self._backfill.free_soon(victims.with_leaving(self._table.free))
+        rows = self._table.inventory.rows
 
-        def fits(counts: Counts) -> list[Share] | None:
-            return choose(self._room_in(turn.candidate, [at_least_zero(counts.copy())], open_now))
+        def fits(counts: Counts, gone: Sequence[Victim]) -> list[Share] | None:
+            shares = choose(self._room_in(turn.candidate, [at_least_zero(counts.copy())], open_now))
+            if shares is None or not self._has_accounts:
+                return shares
+            with victims.gone(gone):
+                return shares if self._accounts.blocked_then(jobs, shares, rows) is None else None
 
-        if self.surplus.matters and fits(free) is None:
-            wait = yield from self._hand_back(turn, free, fits)
+        if self.surplus.matters and fits(free, ()) is None:
+            wait = yield from self._hand_back(turn, free, lambda counts: fits(counts, ()))
             if wait is not None:
                 return wait
-        rival, is_single = Rival(jobs.partition, turn.job.eligible_time), jobs.request.nodes_max == 1
-        way = yield from self.victims.find(rival, free, fits, single_node=is_single)
-        if way is None or self.limit(turn, way.shares) is not None:
+        most = (jobs.preemption or NO_WISH).most(self._snapshot.preemption.max_victims)
+        is_single = jobs.request.nodes_max == 1
+        way = yield from victims.find(self._rival(turn), free, fits, single_node=is_single, most=most)
+        if way is None:
             return None
-        self.victims.choose(way)
+        victims.choose(way)
         self.surplus.spare([victim.run.job_id for victim in way.victims])
         for victim in way.victims:
             self._backfill.leave_early(victim.shares, victim.run.end_time)
         self._backfill.hold(jobs.partition, self._now + turn.limit_s, way.shares, way.then)
+        if self._has_accounts:
+            self._accounts.kept_for(jobs, way.shares, rows)
         names = tuple([self._table.inventory.names[share.node] for share in way.shares])
-        if way.victims:
-            victims = tuple([(victim.run.job_id, victim.run.run) for victim in way.victims])
-            self.preemptions.append(Preemption(turn.job.job_id, victims, names, way.cost))
-        return Wait(Reason.RESOURCES, start_estimate=self._now, planned_nodes=names)
+        if way.victims and way.time <= self._now:
+            self.preemptions.append(self._preemption(turn, way, names))
+        return Wait(Reason.RESOURCES, start_estimate=way.time, planned_nodes=names)
+
+    def _rival(self, turn: Turn) -> Rival:
+        jobs, snapshot = turn.jobs, self._snapshot
+        wish, cluster = jobs.preemption or NO_WISH, snapshot.preemption
+        return Rival(
+            jobs.partition,
+            turn.job.eligible_time,
+            self._accounts.party(jobs),
+            turn.priority.at(turn.job.eligible_time),
+            wish.policy or "borrowers",
+            wish.difference(cluster.min_priority_difference),
+            frozenset(snapshot.qos_preempts.get(jobs.qos, ())),
+            preempted_by(snapshot.qos_preempts, jobs.qos) if snapshot.qos_preempts else frozenset(),
+        )
+
+    def _preemption(self, turn: Turn, way: Way, names: tuple[NodeName, ...]) -> Preemption:
+        return Preemption(
+            turn.job.job_id,
+            tuple([(victim.run.job_id, victim.run.run) for victim in way.victims]),
+            names,
+            way.cost,
+            tuple([victim.cost for victim in way.victims]),
+            way.alternatives,
+            turn.priority.at(turn.job.eligible_time),
+            tres_of_shares(way.shares, self._table.inventory.rows),
+            self._draft.placed,
+        )
 
     def _hand_back(self, turn: Turn, free: Counts, fits: Fit) -> Generator[None, None, Wait | None]:
         """The same by nodes that elastic runs have beyond their minimum. Only for the first that waits in its
@@ -499,13 +545,15 @@ class _Cycle:
         if self._blocked_in.get(turn.candidate.head, 0):
             return None
         found = yield from self.surplus.find(jobs.partition, self._filters.allowed(jobs), free, fits)
-        if found is None or self.limit(turn, found.shares) is not None:
+        if found is None:
             return None
         self.surplus.choose(found)
         self.victims.leave(found.given)
         for run, shares in found.given:
             self._backfill.leave_early(shares, run.end_time)
         self._backfill.hold(jobs.partition, self._now + turn.limit_s, found.shares, found.then)
+        if self._has_accounts:
+            self._accounts.kept_for(jobs, found.shares, self._table.inventory.rows)
         preemptor = turn.job.job_id
         resizes = [
             Resize(run.job_id, run.run, leaving=tuple([names[s.node] for s in shares]), preemptor=preemptor)

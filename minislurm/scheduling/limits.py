@@ -351,7 +351,8 @@ class Limits:
             limits.append((record.limits.group_tres[name], "its limit is"))
         if name in record.borrow_limit:
             limits.append((guarantee + record.borrow_limit[name], "with what it may borrow it has"))
-        if account == ROOT and self.tree.lends_less and name in self.capacity:
+        # Not of nodes: one that several jobs share counts for each of them.
+        if account == ROOT and self.tree.lends_less and name in self.capacity and name != NODE:
             limits.append((self.capacity[name], "the cluster has"))
         return min(limits) if limits else (None, "")
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from minislurm.domain.configuration import Partition
 from minislurm.domain.ids import JobId
+from minislurm.scheduling.costs import cost_of
 from minislurm.scheduling.elastic import smaller_sizes
 from minislurm.scheduling.model import ElasticRun, RunningJob
 from minislurm.scheduling.nodes import Counts, Inventory, Mask, Share
-from minislurm.scheduling.preemption import cost_of
 from minislurm.scheduling.timeline import with_released
 
 #: The shares of the job if so much is free; None: it does not fit.

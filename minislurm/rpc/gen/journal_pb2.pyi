@@ -200,7 +200,7 @@ class RunStarted(_message.Message):
     def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...
 
 class RunEnding(_message.Message):
-    __slots__ = ("time", "job_id", "run", "cause", "state", "reason", "exit_code", "exit_signal", "cancelled_by", "hold", "requeue_cause", "avoid_nodes", "released_nodes", "end_time", "preemptor")
+    __slots__ = ("time", "job_id", "run", "cause", "state", "reason", "exit_code", "exit_signal", "cancelled_by", "hold", "requeue_cause", "avoid_nodes", "released_nodes", "end_time", "preemptor", "decision")
     TIME_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -216,6 +216,7 @@ class RunEnding(_message.Message):
     RELEASED_NODES_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     PREEMPTOR_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FIELD_NUMBER: _ClassVar[int]
     time: float
     job_id: int
     run: int
@@ -231,7 +232,8 @@ class RunEnding(_message.Message):
     released_nodes: _containers.RepeatedScalarFieldContainer[str]
     end_time: float
     preemptor: int
-    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., cause: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., cancelled_by: _Optional[int] = ..., hold: bool = ..., requeue_cause: _Optional[str] = ..., avoid_nodes: _Optional[_Iterable[str]] = ..., released_nodes: _Optional[_Iterable[str]] = ..., end_time: _Optional[float] = ..., preemptor: _Optional[int] = ...) -> None: ...
+    decision: _common_pb2.PreemptionRecord
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., cause: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., cancelled_by: _Optional[int] = ..., hold: bool = ..., requeue_cause: _Optional[str] = ..., avoid_nodes: _Optional[_Iterable[str]] = ..., released_nodes: _Optional[_Iterable[str]] = ..., end_time: _Optional[float] = ..., preemptor: _Optional[int] = ..., decision: _Optional[_Union[_common_pb2.PreemptionRecord, _Mapping]] = ...) -> None: ...
 
 class NodeReleased(_message.Message):
     __slots__ = ("time", "job_id", "run", "node")
@@ -555,7 +557,7 @@ class CheckpointReported(_message.Message):
     def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., checkpoint: _Optional[_Union[_common_pb2.Checkpoint, _Mapping]] = ..., answers: bool = ..., excess: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CheckpointRequested(_message.Message):
-    __slots__ = ("time", "job_id", "run", "reason", "deadline", "preemptor", "comes_back")
+    __slots__ = ("time", "job_id", "run", "reason", "deadline", "preemptor", "comes_back", "decision")
     TIME_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -563,6 +565,7 @@ class CheckpointRequested(_message.Message):
     DEADLINE_FIELD_NUMBER: _ClassVar[int]
     PREEMPTOR_FIELD_NUMBER: _ClassVar[int]
     COMES_BACK_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FIELD_NUMBER: _ClassVar[int]
     time: float
     job_id: int
     run: int
@@ -570,7 +573,8 @@ class CheckpointRequested(_message.Message):
     deadline: float
     preemptor: int
     comes_back: str
-    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., reason: _Optional[str] = ..., deadline: _Optional[float] = ..., preemptor: _Optional[int] = ..., comes_back: _Optional[str] = ...) -> None: ...
+    decision: _common_pb2.PreemptionRecord
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., reason: _Optional[str] = ..., deadline: _Optional[float] = ..., preemptor: _Optional[int] = ..., comes_back: _Optional[str] = ..., decision: _Optional[_Union[_common_pb2.PreemptionRecord, _Mapping]] = ...) -> None: ...
 
 class CheckpointWithdrawn(_message.Message):
     __slots__ = ("time", "job_id", "run")

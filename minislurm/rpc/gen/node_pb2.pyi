@@ -68,7 +68,7 @@ class Reports(_message.Message):
     def __init__(self, reports: _Optional[_Iterable[_Union[Report, _Mapping]]] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("number", "job_id", "run", "run_prepared", "prepare_failed", "run_started", "batch_exited", "run_cleaned", "step_ended", "checkpoint_made", "checkpoint_listener")
+    __slots__ = ("number", "job_id", "run", "run_prepared", "prepare_failed", "run_started", "batch_exited", "run_cleaned", "step_ended", "checkpoint_made", "checkpoint_listener", "checkpoint_failed")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -80,6 +80,7 @@ class Report(_message.Message):
     STEP_ENDED_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_MADE_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_LISTENER_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FAILED_FIELD_NUMBER: _ClassVar[int]
     number: int
     job_id: int
     run: int
@@ -91,7 +92,8 @@ class Report(_message.Message):
     step_ended: StepEnded
     checkpoint_made: CheckpointMade
     checkpoint_listener: CheckpointListener
-    def __init__(self, number: _Optional[int] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., run_prepared: _Optional[_Union[RunPrepared, _Mapping]] = ..., prepare_failed: _Optional[_Union[PrepareFailed, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., batch_exited: _Optional[_Union[BatchExited, _Mapping]] = ..., run_cleaned: _Optional[_Union[RunCleaned, _Mapping]] = ..., step_ended: _Optional[_Union[StepEnded, _Mapping]] = ..., checkpoint_made: _Optional[_Union[CheckpointMade, _Mapping]] = ..., checkpoint_listener: _Optional[_Union[CheckpointListener, _Mapping]] = ...) -> None: ...
+    checkpoint_failed: CheckpointFailed
+    def __init__(self, number: _Optional[int] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., run_prepared: _Optional[_Union[RunPrepared, _Mapping]] = ..., prepare_failed: _Optional[_Union[PrepareFailed, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., batch_exited: _Optional[_Union[BatchExited, _Mapping]] = ..., run_cleaned: _Optional[_Union[RunCleaned, _Mapping]] = ..., step_ended: _Optional[_Union[StepEnded, _Mapping]] = ..., checkpoint_made: _Optional[_Union[CheckpointMade, _Mapping]] = ..., checkpoint_listener: _Optional[_Union[CheckpointListener, _Mapping]] = ..., checkpoint_failed: _Optional[_Union[CheckpointFailed, _Mapping]] = ...) -> None: ...
 
 class CheckpointMade(_message.Message):
     __slots__ = ("checkpoint", "answers")
@@ -100,6 +102,12 @@ class CheckpointMade(_message.Message):
     checkpoint: _common_pb2.Checkpoint
     answers: float
     def __init__(self, checkpoint: _Optional[_Union[_common_pb2.Checkpoint, _Mapping]] = ..., answers: _Optional[float] = ...) -> None: ...
+
+class CheckpointFailed(_message.Message):
+    __slots__ = ("request",)
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    request: float
+    def __init__(self, request: _Optional[float] = ...) -> None: ...
 
 class CheckpointListener(_message.Message):
     __slots__ = ()

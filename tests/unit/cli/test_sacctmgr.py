@@ -359,6 +359,49 @@ def test_ranges_of_priority(controller: Controller, filled: Run) -> None:
     assert filled("-i modify qos high set MinPriority=8")[0] == 1, "above its highest"
 
 
+def test_whom_a_qos_preempts(controller: Controller, filled: Run) -> None:
+    filled("-i add qos low")
+    filled("-i modify qos high set Preempt=low PreemptMode=cancel PreemptExemptTime=1:30:00 GraceTime=90")
+    qos = controller.tree.qos["high"]
+    assert (qos.preempt, qos.preempt_mode, qos.preempt_exempt_s, qos.grace_s) == (
+        ("low",),
+        "cancel",
+        5400,
+        90,
+    )
+    shown = filled("-nP show qos format=name,gracetime,preempt,preemptexempttime,preemptmode")
+    assert "high|00:01:30|low|01:30:00|cancel\n" in shown[1]
+    assert "low|00:00:00|||cluster\n" in shown[1]
+    assert account_file.read(account_file.write(controller.tree), "f") == controller.tree
+    filled("-i modify qos high set Preempt+=normal PreemptMode=OFF PreemptExemptTime=-1 GraceTime=-1")
+    qos = controller.tree.qos["high"]
+    assert (qos.preempt, qos.preempt_mode, qos.preempt_exempt_s, qos.grace_s) == (
+        ("low", "normal"),
+        "",
+        None,
+        None,
+    )
+    filled("-i delete qos low")
+    assert controller.tree.qos["high"].preempt == ("normal",)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("Preempt=nobody", "QOS high: no such QOS nobody to preempt"),
+        ("Preempt=high", "QOS high: would preempt itself (Preempt=high)"),
+        ("Preempt=mid", "QOS high: would preempt itself (Preempt=mid)"),
+        ("PreemptMode=suspend", "PreemptMode=suspend is not supported by minislurm"),
+        ("PreemptMode=often", "Bad value for preemptmode: PreemptMode=often"),
+    ],
+)
+def test_whom_a_qos_cannot_preempt(filled: Run, settings: str, said: str) -> None:
+    assert filled("-i add qos mid preempt=high")[0] == 0
+    status, text = filled(f"-i modify qos high set {settings}")
+    assert status == 1
+    assert said in text
+
+
 def test_a_budget_is_given_by_period_and_taken_back(controller: Controller, filled: Run) -> None:
     assert filled("-i modify account lab set Budget=99.5 BudgetPeriod=7-0")[0] == 0
     lab = controller.tree.accounts["lab"]

@@ -170,6 +170,17 @@ def test_who_is_within_its_guarantee_does_not_wait_for_what_others_keep() -> Non
     assert reason(limits, ann("c"), {"gres/gpu": 2}) == "AssocGrpGRES"
 
 
+def test_nodes_that_several_jobs_share_are_not_used_up() -> None:
+    """Each of them counts as one node for its account; the cluster has two."""
+    limits = some_limits(
+        Account("a", guarantee={"gres/gpu": 4}, lend_limit={"gres/gpu": 4}),
+        capacity={"gres/gpu": 8, "node": 2},
+    )
+    for _ in range(4):
+        assert reason(limits, ann("a"), {"gres/gpu": 1, "node": 1}) == ""
+        limits.charge(ann("a"), {"gres/gpu": 1, "node": 1})
+
+
 NAMES = ("a", "b", "c", "d")
 PARENTS = {"a": "root", "b": "root", "c": "a", "d": "a"}
 small = st.integers(0, 4)

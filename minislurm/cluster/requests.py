@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import copy
 
+from msgspec.structs import replace
+
 from minislurm.cluster.accounts import refuse_changes
 from minislurm.cluster.eligibility import make_eligible
 from minislurm.cluster.ending import end_run
@@ -18,6 +20,7 @@ from minislurm.cluster.events import (
     NodeChanged,
     NodeWeightChanged,
     PartitionChanged,
+    PartitionUpdated,
     PendingEnded,
     RequestHandled,
     TaskDetached,
@@ -47,10 +50,12 @@ from minislurm.cluster.messages import (
     UpdatePartition,
 )
 from minislurm.cluster.node_messages import SILENT
+from minislurm.cluster.size_changes import change_bounds, fit_bounds, takes_nodes
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import BATCH_STEP, JobId
 from minislurm.domain.job import EndCause, Job
+from minislurm.domain.partition_settings import settings_problem
 from minislurm.domain.states import JobState, NodeState, Reason
 from minislurm.domain.views import JobTarget
 
@@ -322,10 +327,20 @@ def decide_update_job(state: ClusterState, message: UpdateJob, now: float) -> An
             else [(_copy(job), [])]
         )
         for changed, before in copies:
-            refusal = change_job(state, changed, job, changes_of(job, message.changes), message.caller, now)
+            changes = changes_of(job, message.changes)
+            resizes = takes_nodes(job, changes)
+            if isinstance(resizes, Refusal):
+                return resizes
+            refusal = None
+            if resizes:
+                refusal = change_bounds(state, changed, changes)
+                changes = replace(changes, nodes_min=None, nodes_max=None)
+            refusal = refusal or change_job(state, changed, job, changes, message.caller, now)
             if refusal is not None:
                 return refusal
             events += [*before, JobUpdated(now, changed)]
+            if resizes:
+                events += fit_bounds(state, job, changed.request, now)
     return events or Refusal(RefusalCode.ALREADY_DONE, job_id=message.target.job_id)
 
 
@@ -368,9 +383,22 @@ def decide_update_node(state: ClusterState, message: UpdateNode, now: float) -> 
 def decide_update_partition(state: ClusterState, message: UpdatePartition, now: float) -> Answer:
     if not message.caller.is_operator:
         return Refusal(RefusalCode.ACCESS)
-    if message.name not in state.partitions:
+    configured = state.configuration.partition(message.name)
+    if configured is None:
         return Refusal(RefusalCode.INVALID_PARTITION)
-    return [PartitionChanged(now, message.name, message.state)]
+    events: list[Event] = []
+    if message.settings:
+        settings = {**state.partition_settings.get(message.name, {}), **message.settings}
+        problem = settings_problem(configured, settings)
+        if problem:
+            return Refusal(RefusalCode.INVALID_PARTITION_SETTING, details=(problem,))
+        qos, tree = message.settings.get("qos"), state.accounts.tree
+        if qos and not tree.is_empty and qos not in tree.qos:
+            return Refusal(RefusalCode.INVALID_QOS)
+        events.append(PartitionUpdated(now, message.name, settings))
+    if message.state is not None:
+        events.append(PartitionChanged(now, message.name, message.state))
+    return events
 
 
 def decide_change_accounts(state: ClusterState, message: ChangeAccounts, now: float) -> Answer:

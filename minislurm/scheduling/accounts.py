@@ -13,6 +13,7 @@ from minislurm.domain.tres import Tres
 from minislurm.scheduling.fair_share import FairKey, FairOrder, History
 from minislurm.scheduling.limits import (
     Charged,
+    Hit,
     Ledger,
     Limits,
     PriorityRange,
@@ -148,6 +149,24 @@ class AccountsPass:
             for who, amounts in charged:
                 limits.charge(who, amounts, -1)
 
+    def change(
+        self,
+        jobs: RequestClass,
+        before: Sequence[Share],
+        after: Sequence[Share],
+        rows: Mapping[str, int],
+    ) -> Hit | None:
+        """Why a run of the class may not have these shares instead of those. It is charged with them if it
+        may."""
+        limits = self._limits
+        if limits is None:
+            return None
+        who, old, new = charged_of(jobs), tres_of_shares(before, rows), tres_of_shares(after, rows)
+        limits.charge(who, old, -1)
+        hit = limits.hit(who, new, jobs.time_limit_s)
+        limits.charge(who, new if hit is None else old)
+        return hit
+
     def started(self, jobs: RequestClass, shares: Sequence[Share], rows: Mapping[str, int]) -> None:
         if self._limits is not None:
             self._limits.started(jobs, shares, rows)
@@ -234,13 +253,12 @@ class AccountsPass:
         if taken is None or not self.is_fair(jobs.partition):
             return ()
         if self._fair is None:
-            running = {
-                (holder.name, holder.user): use.tres
-                for holder, use in (self._limits.ledger if self._limits else taken.ledger).uses.items()
-                if holder.kind == "user"
-            }
+            ledger = self._limits.ledger if self._limits else taken.ledger
+            users = [(holder, use) for holder, use in ledger.uses.items() if holder.kind == "user"]
+            running = {(holder.name, holder.user): use.tres for holder, use in users}
+            count = sum(use.jobs for _, use in users)
             self._fair = FairOrder(
-                taken.tree, running, taken.history.usage, taken.capacity, taken.half_life_s
+                taken.tree, running, taken.history.usage, taken.capacity, taken.half_life_s, count
             )
         return self._fair.key(jobs.account, jobs.user_name)
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from minislurm.cluster.apply import apply
 from minislurm.cluster.check import check
 from minislurm.cluster.state import ClusterState
-from minislurm.domain.configuration import Configuration
+from minislurm.domain.configuration import Configuration, Partition, PreemptionSection
 from minislurm.domain.errors import UsageError
 from minislurm.domain.states import JobState
 from minislurm.journal.encoding import decode, encode
@@ -196,6 +196,22 @@ def test_nodes_are_down_as_long_as_repairs_take() -> None:
 def test_checkpoints_save_work() -> None:
     without, with_them = faulty(), faulty(checkpoints=Checkpoints(interval_s=600.0))
     assert sum(o.lost for o in with_them.outcomes) < sum(o.lost for o in without.outcomes) / 2
+
+
+def test_what_preemption_costs_is_counted_and_checkpoints_decide_about_it() -> None:
+    """Two jobs of a node each; the urgent one takes that of the job that saved ten seconds before."""
+    configuration = a_configuration(2, cpus=4, preemption=PreemptionSection(mode="requeue", restart_s=0.0))
+    (batch,) = configuration.partitions
+    urgent = Partition("urgent", batch.nodes, priority_tier=2)
+    configuration = replace(configuration, partitions=(batch, urgent))
+    workload = a_workload(
+        a_trace_job(0, 100, 4), a_trace_job(25, 100, 4), a_trace_job(70, 10, 4, partition="urgent")
+    )
+    result = replay(workload, configuration, checkpoints=Checkpoints(interval_s=30.0))
+    assert [outcome.lost for outcome in result.outcomes] == [4 * 10, 0, 0]
+    assert [outcome.end_s for outcome in result.outcomes] == [120, 125, 80]
+    result = replay(workload, configuration)
+    assert [outcome.lost for outcome in result.outcomes] == [0, 4 * 45, 0]
 
 
 def test_no_unit_is_given_twice_and_all_come_back() -> None:

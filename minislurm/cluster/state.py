@@ -7,6 +7,7 @@ Only `apply` changes it. Everything under "derived" can be rebuilt from the reco
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -23,8 +24,10 @@ from minislurm.domain.reservation import Reservation
 from minislurm.domain.resources import ResourceRequest
 from minislurm.domain.states import JobState, PartitionState
 from minislurm.domain.topology import Topology
-from minislurm.scheduling.ever import Ever
 from minislurm.scheduling.model import NodeAvailability, RunningJob
+
+if TYPE_CHECKING:
+    from minislurm.scheduling.ever import Ever
 
 
 class ArraySummary(Struct):
@@ -108,6 +111,8 @@ class ClusterState(Struct):
     queue: PendingQueue = field(default_factory=PendingQueue)
     #: Jobs that hold nodes.
     active: set[JobId] = field(default_factory=set)
+    #: Those of them whose size may change.
+    elastic: set[JobId] = field(default_factory=set)
     #: Pending jobs by the job they depend on.
     dependents: dict[JobId, set[JobId]] = field(default_factory=dict)
     #: Pending jobs with --dependency=singleton.
@@ -195,6 +200,11 @@ class ClusterState(Struct):
         changed = self.partition_states.get(name)
         return changed if changed is not None else self.partitions[name].state
 
+    @property
+    def wants_passes(self) -> bool:
+        """Could a pass start anything, or make it larger?"""
+        return bool(self.queue) or bool(self.elastic)
+
     def is_eligible(self, job: Job) -> bool:
         """May the scheduler start it?"""
         return job.state is JobState.PENDING and not job.held and job.eligible_time > 0
@@ -272,6 +282,8 @@ class ClusterState(Struct):
             self.queue.add(job)
         if job.state.holds_nodes:
             self.active.add(job.id)
+            if job.is_elastic:
+                self.elastic.add(job.id)
             self._count_licenses(job, 1)
         if job.state is JobState.PENDING:
             for clause in job.dependencies:
@@ -293,6 +305,7 @@ class ClusterState(Struct):
         self.queue.discard(job.id)
         if job.id in self.active:
             self.active.discard(job.id)
+            self.elastic.discard(job.id)
             self._count_licenses(job, -1)
         self.ended.pop(job.id, None)
         self.singletons.discard(job.id)

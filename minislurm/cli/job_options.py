@@ -7,6 +7,7 @@ from msgspec import Struct
 from minislurm.cli.option_values import NodeCount, SwitchCount, TopologyLevel
 from minislurm.domain.checkpoint import CheckpointSignal
 from minislurm.domain.job import SignalBeforeEnd
+from minislurm.domain.preemption import PreemptionWish
 
 
 class JobOptions(Struct):
@@ -59,6 +60,7 @@ class JobOptions(Struct):
     priority: int | None = None
     #: Credits for a GPU-hour, or a CPU-hour of a job without GPUs.
     bid: float = 0.0
+    preemption: PreemptionWish | None = None
     requeue: bool | None = None
     signal: SignalBeforeEnd | None = None
     clusters: str = ""

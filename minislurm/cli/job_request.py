@@ -103,6 +103,7 @@ def make_submission(
         deadline=options.deadline or 0.0,
         max_wait_s=options.max_wait,
         bid=options.bid,
+        preemption=options.preemption,
         checkpoint_dir=_text(options.checkpoint_dir, "checkpoint-dir"),
         checkpoint_interval_s=options.checkpoint_interval,
         checkpoint_signal=options.checkpoint_signal,

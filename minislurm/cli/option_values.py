@@ -14,6 +14,7 @@ from minislurm.cli.option import OptionError
 from minislurm.cli.printable import printable
 from minislurm.domain.checkpoint import CheckpointSignal
 from minislurm.domain.job import SignalBeforeEnd
+from minislurm.domain.preemption import POLICIES, PreemptionWish
 from minislurm.domain.resources import GpuGroup
 from minislurm.domain.signals import parse_signal
 from minislurm.domain.times import parse_duration, parse_time
@@ -286,6 +287,21 @@ def parse_bid(text: str) -> float:
     if not re.match(r"[0-9]{1,9}(\.[0-9]{1,6})?\Z", text):
         raise ValueError(text)
     return float(text)
+
+
+def parse_preemption(text: str) -> PreemptionWish:
+    """``lower,difference=100,victims=2``; the policy may be left out."""
+    policy = ""
+    numbers: dict[str, int] = {}
+    for word in text.lower().split(","):
+        name, equals, value = word.partition("=")
+        if not equals and name in POLICIES and not policy:
+            policy = name
+        elif equals and name in ("difference", "victims") and name not in numbers:
+            numbers[name] = count(f"preemption={name}", minimum=0)(value)
+        else:
+            raise ValueError(text)
+    return PreemptionWish(policy, numbers.get("difference"), numbers.get("victims"))
 
 
 def parse_priority(text: str) -> int:

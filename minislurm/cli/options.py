@@ -33,6 +33,7 @@ from minislurm.cli.option_values import (
     parse_nodes,
     parse_open_mode,
     parse_output_mode,
+    parse_preemption,
     parse_priority,
     parse_seconds,
     parse_signal_before_end,
@@ -237,6 +238,11 @@ _JOB = (
     JobOption(
         "bid", "", "Credits offered for a GPU-hour (CPU-hour without GPUs), in partitions with order auction "
         "(minislurm's own).", "AMOUNT", parse=parse_bid, panel=JOB, abbreviates=False,
+    ),
+    JobOption(
+        "preemption", "", "Whose place the job may take: nobody's (never), of jobs lower by tier or QOS, "
+        "or of borrowers as well; least difference of priorities, most victims (minislurm's own).",
+        "POLICY[,difference=N][,victims=N]", parse=parse_preemption, panel=JOB, abbreviates=False,
     ),
     JobOption(
         "requeue", "", "The job may be requeued.", argument=Argument.NONE, commands=_BATCH,

@@ -20,6 +20,7 @@ from minislurm.cli.resource_text import (
 )
 from minislurm.domain.hostlist import compress
 from minislurm.domain.memory import format_size
+from minislurm.domain.preemption import PreemptionWish
 from minislurm.domain.resources import NodeAllocation, ResourceRequest
 from minislurm.domain.signals import signal_name
 from minislurm.domain.times import format_duration_long, format_time
@@ -39,6 +40,8 @@ def _lines(row: JobRow, details: bool) -> Iterator[str]:
     yield f"Priority={row.priority} Nice={job.nice} Account={spec.account or NULL} QOS={spec.qos or NULL}"
     if job.bid:
         yield f"Bid={job.bid:.10g} Price={job.price:.10g}"
+    if spec.preemption is not None:
+        yield f"Preemption={preemption_text(spec.preemption)}"
     yield f"JobState={job.state.value} Reason={row.reason} Dependency={row.dependency_text or NULL}"
     yield (
         f"Requeue={int(job.requeue)} Restarts={job.restarts} BatchFlag={int(spec.is_batch)} Reboot=0 "
@@ -135,6 +138,16 @@ def _identity(row: JobRow) -> str:
     elif job.is_component:
         array = f" HetJobId={job.het_job_id} HetJobOffset={job.het_job_offset}"
     return f"JobId={job.id}{array} JobName={job.name}"
+
+
+def preemption_text(wish: PreemptionWish) -> str:
+    """As given to --preemption."""
+    words = [wish.policy] if wish.policy else []
+    if wish.min_difference is not None:
+        words.append(f"difference={wish.min_difference}")
+    if wish.max_victims is not None:
+        words.append(f"victims={wish.max_victims}")
+    return ",".join(words)
 
 
 def _times(row: JobRow) -> Iterator[str]:

@@ -27,6 +27,7 @@ from minislurm.cluster.events import (
     NodeReleased,
     NodeWeightChanged,
     PartitionChanged,
+    PartitionUpdated,
     PendingEnded,
     RequestHandled,
     RequestsForgotten,
@@ -41,6 +42,7 @@ from minislurm.cluster.events import (
     StepNodeEnded,
     TaskDetached,
 )
+from minislurm.cluster.losses import count_true_cost, forget_preemption, remember_preemption
 from minislurm.cluster.state import ArraySummary, ClusterState, RequestRecord
 from minislurm.domain import configuration_file
 from minislurm.domain.checkpoint import with_reported
@@ -48,6 +50,7 @@ from minislurm.domain.exhaustive import assert_never
 from minislurm.domain.ids import Bitmap, JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.node import Node
+from minislurm.domain.preemption import PreemptionRecord
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import JobState, NodeState, Reason
 from minislurm.domain.tres import tres_of_allocation
@@ -62,11 +65,14 @@ def apply(state: ClusterState, event: Event) -> None:
         case RunStarted():
             job = _touch(state, event.job_id)  # it holds nodes as before: no index differs
             job.state = JobState.RUNNING
+            job.claims, job.claim_time = 0, 0.0
             job.start_time = event.time
             for part in job.allocation:
                 state.nodes[part.node].launch_failures = 0
         case RunEnding():
             _begin_ending(state, event)
+            if event.decision is not None:
+                _claim(state, event.decision)
         case RunEnded():
             _end_run(state, event)
         case ClusterConfigured():
@@ -120,8 +126,11 @@ def apply(state: ClusterState, event: Event) -> None:
         case PartitionChanged():
             state.partition_states[event.name] = event.state
             state.partition_changed(event.name)
+        case PartitionUpdated():
+            state.set_partition(event.name, event.settings)
         case AccountsChanged():
             state.change_accounts(event.changes, event.time)
+            state.kept.running.clear()  # its QOS may say what becomes of a run
             _remember(state, RequestRecord(event.request_id, event.time))
         case JobsPurged():
             for job_id in event.job_ids:
@@ -147,9 +156,13 @@ def apply(state: ClusterState, event: Event) -> None:
             _keep_checkpoint(state, event)
         case CheckpointRequested():
             _ask(state, event)
+            if event.decision is not None:
+                _claim(state, event.decision)
         case CheckpointWithdrawn():
             # Until its deadline the run may still end because it was asked to.
-            _stop_asking(state, _touch(state, event.job_id))
+            job = _touch(state, event.job_id)
+            _stop_asking(state, job)
+            forget_preemption(job)
         case CheckpointListening():
             _touch(state, event.job_id).checkpoint_listens = True
         case CheckpointDropped():
@@ -202,6 +215,8 @@ def _submit(state: ClusterState, event: JobSubmitted) -> None:
 
 def _update(state: ClusterState, job: Job) -> None:
     before = _changing(state, job.id)
+    if job.held or (job.partition, job.request) != (before.partition, before.request):
+        job.claims, job.claim_time = 0, 0.0  # what is kept for it was for another one
     if job.spec == before.spec:
         # Shared by all tasks of the array; the journal's copy would be one more.
         job.spec = before.spec
@@ -245,6 +260,7 @@ def _back_to_pending(job: Job, now: float, cause: str, hold: bool) -> None:
     job.checkpoint_deadline = 0.0
     job.checkpoint_listens = False
     if cause != "launch_failure":
+        job.claims, job.claim_time = 0, 0.0
         job.submit_time = now
         job.restart_reason = cause
         job.avoided_nodes = ()
@@ -261,6 +277,8 @@ def _detach(state: ClusterState, event: TaskDetached) -> None:
         task = rest
     else:
         task = replace(rest, id=event.job_id, pending_tasks=[], requeues={}, steps={})
+        task.claims = min(1, rest.claims)
+        rest.claims -= task.claims
         state.jobs[task.id] = task
         state.count_blobs(task, 1)
         state.next_job_id = JobId(max(state.next_job_id, task.id + 1))
@@ -358,6 +376,7 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
         # Of a run that was asked to save first, the time when it was asked stands.
         job.preempt_time = job.preempt_time if job.gives_way else event.time
         job.preemptor = event.preemptor
+        remember_preemption(job, event.decision)
     _stop_asking(state, job)
     job.avoided_nodes = (*job.avoided_nodes, *event.avoid_nodes)
     job.open_nodes = tuple(p.node for p in job.allocation if p.node not in event.released_nodes)
@@ -366,6 +385,18 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
         state.touch_node(name)
     for name in event.released_nodes:
         _release(state, job, name, event.time)
+
+
+def _claim(state: ClusterState, decision: PreemptionRecord) -> None:
+    """What becomes free is the preemptor's: it comes before all others until it starts. Counted once for all
+    that give way to one of its starts."""
+    preemptor = state.jobs.get(decision.preemptor)
+    if preemptor is None or preemptor.state is not JobState.PENDING or not decision.is_first:
+        return
+    _changing(state, preemptor.id)
+    preemptor.claims += 1
+    preemptor.claim_time = preemptor.claim_time or decision.time
+    state.index_job(preemptor)
 
 
 def _release(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
@@ -391,6 +422,7 @@ def _end_run(state: ClusterState, event: RunEnded) -> None:
     assert not job.open_nodes
     assert job.end_state is not None
     state.accounts.ended(job, event.time)
+    count_true_cost(state, job, event.time)
     _remember_run(state, job, event.end_time or event.time)
     for step in job.steps.values():
         if step.state is JobState.RUNNING:
@@ -439,9 +471,11 @@ def _end_step_on_nodes(state: ClusterState, event: StepNodeEnded) -> None:
 def _register(state: ClusterState, event: NodeRegistered) -> None:
     node = state.nodes[event.node]
     moved = node.facts.topology != event.facts.topology
+    shape = _shape(node)
     node.facts = event.facts
-    state.kept.kinds.clear()
-    state.kept.possible.clear()
+    # When the controller comes back, all of its nodes say again what it knows.
+    if moved or _shape(node) != shape:
+        state.kept.forget_kinds()
     if moved:
         state.place_nodes()
     node.stale_runs = tuple(
@@ -449,6 +483,10 @@ def _register(state: ClusterState, event: NodeRegistered) -> None:
     )
     state.touch_node(node.name)
     state.accounts.capacity_is_known = False
+
+
+def _shape(node: Node) -> tuple[object, ...]:
+    return node.cpus, node.memory_mib, node.gpus
 
 
 def is_current(state: ClusterState, node: Node, job_id: JobId, run: RunNumber) -> bool:
@@ -487,6 +525,7 @@ def _ask(state: ClusterState, event: CheckpointRequested) -> None:
     if event.preemptor:
         job.preempt_time, job.preemptor = event.time, event.preemptor
         state.giving_way.add(job.id)
+        remember_preemption(job, event.decision)
 
 
 def _stop_asking(state: ClusterState, job: Job) -> None:

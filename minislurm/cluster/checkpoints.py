@@ -30,6 +30,7 @@ from minislurm.cluster.state import ClusterState
 from minislurm.domain.checkpoint import is_known, with_reported
 from minislurm.domain.ids import JobId, RunNumber
 from minislurm.domain.job import EndCause, Job
+from minislurm.domain.preemption import PreemptionRecord
 from minislurm.domain.states import JobState
 
 #: So long before its time limit a run is asked for a checkpoint, unless its --checkpoint-signal says how long
@@ -113,13 +114,23 @@ def _last_time(job: Job) -> float:
 # Giving way
 
 
-def give_way(state: ClusterState, job: Job, now: float, preemptor: JobId, comes_back: str) -> Event:
+def give_way(
+    state: ClusterState,
+    job: Job,
+    now: float,
+    preemptor: JobId,
+    comes_back: str,
+    decision: PreemptionRecord | None = None,
+) -> Event:
     """The run has to go for `preemptor`: it is asked to save first, if it can be."""
     if not job.can_be_asked:
-        return end_run(state, job, EndCause.PREEMPT, now, preemptor=preemptor, comes_back=comes_back)
+        return end_run(
+            state, job, EndCause.PREEMPT, now,
+            preemptor=preemptor, comes_back=comes_back, decision=decision,
+        )  # fmt: skip
     deadline = now + save_grace_s(state, job)
     reason = "time_slice" if comes_back == "time_slice" else "preempt"
-    return CheckpointRequested(now, job.id, job.run, reason, deadline, preemptor, comes_back)
+    return CheckpointRequested(now, job.id, job.run, reason, deadline, preemptor, comes_back, decision)
 
 
 def save_grace_s(state: ClusterState, job: Job) -> float:

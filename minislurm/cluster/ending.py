@@ -6,6 +6,7 @@ from minislurm.cluster.events import RunEnding
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import EndCause, Job
+from minislurm.domain.preemption import PreemptionRecord
 from minislurm.domain.states import JobState, NodeState, Reason
 
 
@@ -26,6 +27,7 @@ def end_run(
     out_of_memory: bool = False,
     preemptor: JobId | None = None,
     comes_back: str = "",
+    decision: PreemptionRecord | None = None,
 ) -> RunEnding:
     """The fact that a run is being ended. Nodes that are DOWN are not waited for. `comes_back`: the
     cause for which a run that gives way (to `preemptor`) is requeued, if it can be; "": it is not."""
@@ -52,6 +54,7 @@ def end_run(
         released_nodes=(*released_nodes, *down),
         end_time=end_time or now,
         preemptor=preemptor or JobId(0),
+        decision=decision,
     )
 
 

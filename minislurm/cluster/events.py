@@ -5,13 +5,14 @@ Times are Unix seconds. Protobuf namesakes are in protos/journal.proto.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from minislurm.domain.accounts import AccountChanges
 from minislurm.domain.checkpoint import Checkpoint
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import Dependency, EndCause, Job, Step
 from minislurm.domain.node import NodeFacts
+from minislurm.domain.preemption import PreemptionRecord
 from minislurm.domain.reservation import Reservation
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import JobState, NodeState, PartitionState, Reason
@@ -119,6 +120,8 @@ class RunEnding(Struct, frozen=True):
     end_time: float = 0.0
     #: The job that it gives way to; 0: none.
     preemptor: JobId = JobId(0)
+    #: Why, and what was weighed.
+    decision: PreemptionRecord | None = None
 
 
 class NodeReleased(Struct, frozen=True):
@@ -228,6 +231,14 @@ class PartitionChanged(Struct, frozen=True):
     state: PartitionState
 
 
+class PartitionUpdated(Struct, frozen=True):
+    """All that is set over the configuration of the partition, after the change."""
+
+    time: float
+    name: str
+    settings: dict[str, str] = field(default_factory=dict)
+
+
 class JobsPurged(Struct, frozen=True):
     time: float
     job_ids: tuple[JobId, ...] = ()
@@ -297,6 +308,8 @@ class CheckpointRequested(Struct, frozen=True):
     deadline: float = 0.0
     preemptor: JobId = JobId(0)
     comes_back: str = ""
+    #: Why it is to give way, and what was weighed.
+    decision: PreemptionRecord | None = None
 
 
 class CheckpointWithdrawn(Struct, frozen=True):
@@ -345,6 +358,7 @@ Event = (
     | StaleRunEnded
     | NodeChanged
     | PartitionChanged
+    | PartitionUpdated
     | JobsPurged
     | RequestHandled
     | RequestsForgotten

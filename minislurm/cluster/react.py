@@ -37,6 +37,7 @@ from minislurm.cluster.events import (
     NodeReleased,
     NodeWeightChanged,
     PartitionChanged,
+    PartitionUpdated,
     PendingEnded,
     ReservationChanged,
     ReservationEnded,
@@ -107,7 +108,7 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
             return [_SCHEDULE, *reservation_timers(event.reservation)]
         case AccountsChanged():
             return [_SCHEDULE]
-        case PartitionChanged() | ReservationEnded() | NodeWeightChanged():
+        case PartitionChanged() | PartitionUpdated() | ReservationEnded() | NodeWeightChanged():
             return [_SCHEDULE]
         case CheckpointReported():
             return _reported(state.jobs[event.job_id], event)
@@ -136,7 +137,9 @@ def _placed(state: ClusterState, job: Job, now: float) -> list[Effect]:
     start = job.starts_by_itself
     prepare: list[Effect] = [PrepareRun(part.node, job.id, job.run, start) for part in job.allocation]
     timeout = state.configuration.timers.prepare_timeout_s
-    return [*prepare, SetTimer(now + timeout, PrepareTimeout(job.id, job.run)), JobChanged(job.id)]
+    # While others gave way to some tasks of an array, a pass looked at no others of it.
+    wanted: list[Effect] = [_SCHEDULE] if job.claims and job.array_job_id else []
+    return [*prepare, SetTimer(now + timeout, PrepareTimeout(job.id, job.run)), JobChanged(job.id), *wanted]
 
 
 def _start_if_prepared(state: ClusterState, job: Job) -> list[Effect]:

@@ -134,8 +134,9 @@ def _fit_together(state: ClusterState, placements: Iterable[Placement]) -> bool:
 def _run_placed(message: PlacementProposed, job_id: JobId, run: RunNumber, now: float) -> RunPlaced:
     placement = message.placement
     return RunPlaced(
-        now, job_id, run, placement.allocation, message.pending_reason, message.priority, placement.price
-    )
+        now, job_id, run, placement.allocation, message.pending_reason,
+        placement.priority or message.priority, placement.price,
+    )  # fmt: skip
 
 
 def _fits(state: ClusterState, allocation: tuple[NodeAllocation, ...]) -> bool:

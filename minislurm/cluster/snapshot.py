@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import overload
+from typing import Any, overload
 
 from msgspec.structs import replace
 
@@ -14,7 +14,16 @@ from minislurm.cluster.queue import ClassKey, QueueClass
 from minislurm.cluster.reserved_nodes import run_end
 from minislurm.cluster.runs import array_slots
 from minislurm.cluster.state import ClusterState
-from minislurm.cluster.victims import exempt_until, mode_in, slice_end, tier_of
+from minislurm.cluster.victims import (
+    checkpoint_interval_s,
+    exempt_until,
+    mode_of,
+    restart_s,
+    save_s,
+    saved_time,
+    slice_end,
+    tier_of,
+)
 from minislurm.domain.configuration import Partition
 from minislurm.domain.ids import Bitmap, JobId
 from minislurm.domain.job import Job
@@ -22,6 +31,7 @@ from minislurm.domain.node import Node
 from minislurm.domain.reservation import Reservation, ReservationFlag
 from minislurm.domain.resources import GpuGroup, capability_number
 from minislurm.domain.states import JobState
+from minislurm.domain.tres import as_dict
 from minislurm.scheduling.model import (
     NodeAvailability,
     QueuedJob,
@@ -50,8 +60,16 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
         else (),
         licenses=free_licenses(state) if state.configuration.licenses else {},
         accounts=state.accounts.snapshot(now, state.nodes.values()),
-        max_victims=state.configuration.preemption.max_victims,
+        preemption=state.configuration.preemption,
+        qos_preempts=qos_preempts(state),
     )
+
+
+def qos_preempts(state: ClusterState) -> dict[str, tuple[str, ...]]:
+    """By QOS that may preempt any: which."""
+    if not state.accounts.are_enforced:
+        return {}
+    return {qos.name: qos.preempt for qos in state.accounts.tree.qos.values() if qos.preempt}
 
 
 def _classes(state: ClusterState) -> list[RequestClass]:
@@ -144,8 +162,12 @@ def run_of(state: ClusterState, job: Job) -> RunningJob:
     request = job.request
     asked = (job.spec.user_id, request.exclusive_user is not None, request.licenses)
     slice_s = state.configuration.scheduler.time_slice_s
-    gives_way = (tier_of(state, job), mode_in(state, job.partition), exempt_until(state, job))
-    own = (*asked, job.run, job.start_time, job.partition, *gives_way, slice_end(state, job), slice_s)
+    gives_way = (tier_of(state, job), mode_of(state, job), exempt_until(state, job))
+    costs = (saved_time(job), bool(job.checkpoints), save_s(state, job), restart_s(state, job))
+    own: tuple[Any, ...] = (
+        *asked, job.run, job.start_time, job.partition, *gives_way, slice_end(state, job), slice_s,
+        *costs, checkpoint_interval_s(job), job.start_priority, *_charged(state, job),
+    )  # fmt: skip
     if job.gives_way:
         return RunningJob(job.id, 0.0, job.allocation, *own)  # its nodes are about to be free
     if job.state is not JobState.COMPLETING:
@@ -154,6 +176,13 @@ def run_of(state: ClusterState, job: Job) -> RunningJob:
     # The others are about to let go.
     held = tuple(part for part in job.allocation if part.node in job.open_nodes)
     return RunningJob(job.id, 0.0, held, *own)
+
+
+def _charged(state: ClusterState, job: Job) -> tuple[str, str, str, str, dict[str, int]]:
+    """Whom it is charged to, and for what; nothing where there are no accounts."""
+    if state.accounts.tree.is_empty:
+        return "", "", "", "", {}
+    return (*state.accounts.charged_of(job), as_dict(job.allocated_tres))
 
 
 def _kept_class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestClass:
@@ -212,10 +241,17 @@ def _expected_s(state: ClusterState, key: ClassKey) -> float:
 
 def _class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestClass:
     arrays = {
-        job_id: (tuple((job := state.jobs[job_id]).pending_tasks), array_slots(state, job))
+        job_id: (tuple((job := state.jobs[job_id]).pending_tasks), _slots(state, job))
         for job_id in queued.array_rests
     }
     return request_class(state, key, _Members(list(queued.members), arrays), queued.number)
+
+
+def _slots(state: ClusterState, rest: Job) -> int:
+    """How many of its tasks a pass looks at. While others give way to some of them, these alone: they come
+    before all other jobs, and the rest of the array has no claim to that."""
+    slots = array_slots(state, rest)
+    return min(slots, rest.claims) if rest.claims else slots
 
 
 def request_class(
@@ -237,6 +273,9 @@ def request_class(
         attained_service_s=key.attained_service_s,
         attained_time_s=key.attained_time_s,
         bid=key.bid,
+        claims=key.claims,
+        claim_time=key.claim_time,
+        preemption=key.preemption,
         jobs=jobs,
         key=name,
     )

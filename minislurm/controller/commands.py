@@ -14,7 +14,7 @@ from minislurm.cluster.effects import (
     SignalRun,
     StartRun,
 )
-from minislurm.cluster.victims import grace_in_s
+from minislurm.cluster.victims import grace_of_s
 from minislurm.controller.blobs import split_environment
 from minislurm.controller.engine import Engine
 from minislurm.domain.arrays import shape_of
@@ -92,7 +92,7 @@ def _ask_checkpoint(engine: Engine, command: AskCheckpoint) -> node_pb2.Command 
 def _kill_wait_s(engine: Engine, command: EndRun) -> float:
     job = engine.state.jobs.get(command.job_id)
     if command.cause is EndCause.PREEMPT and job is not None:
-        grace_s = grace_in_s(engine.state, job.partition)
+        grace_s = grace_of_s(engine.state, job)
         # Who was asked first has saved, or has had its time to.
         return min(grace_s, AFTER_SAVING_S) if job.checkpoint_deadline else grace_s
     return engine.configuration.timers.kill_wait_s

@@ -100,17 +100,17 @@ class Scheduler:
             if number % _STANDINGS_AT_ONCE == 0:
                 await asyncio.sleep(0)
         started = time.perf_counter()
-        for placement in plan.placements:
-            transaction = self._engine.tell(self._proposal(placement))
+        for proposed in plan.in_order():
+            message = (
+                self._proposal(proposed) if isinstance(proposed, Placement) else PreemptionProposed(proposed)
+            )
+            transaction = self._engine.tell(message)
             if transaction.refusal is not None:
                 # The state went on while the pass ran; the next pass sees it as it is.
                 self._wanted.set()
             if time.perf_counter() - started > yield_after_s:
                 await asyncio.sleep(0)
                 started = time.perf_counter()
-        for preemption in plan.preemptions:
-            if self._engine.tell(PreemptionProposed(preemption)).refusal is not None:
-                self._wanted.set()
         self._wake_at(plan.wake_time)
         old, self._standings = self._standings, standings
         del plan

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from minislurm.domain.checkpoint import Checkpoint, CheckpointSignal
 from minislurm.domain.ids import BATCH_STEP, JobId, NodeName, RunNumber, StepId
+from minislurm.domain.preemption import PreemptionRecord, PreemptionWish
 from minislurm.domain.resources import NodeAllocation, ResourceRequest, TresAmount
 from minislurm.domain.states import JobState, Reason
 
@@ -141,6 +142,8 @@ class JobSpec(Struct, frozen=True):
     checkpoint_restart_s: float | None = None
     #: Makes a checkpoint (a line for /bin/sh); "": none.
     checkpoint_command: str = ""
+    #: Whom the job may preempt; None: as the cluster has it.
+    preemption: PreemptionWish | None = None
 
     @property
     def is_array(self) -> bool:
@@ -290,6 +293,11 @@ class Job(Struct):
     checkpoint_listens: bool = False
     #: Reports that were of another run.
     checkpoints_dropped: int = 0
+    #: For so many starts others have given way or are giving way, since then (of an array: of its tasks).
+    claims: int = 0
+    claim_time: float = 0.0
+    #: When its runs gave way, to whom and at what cost; the newest last.
+    preemptions: tuple[PreemptionRecord, ...] = ()
 
     @property
     def gives_way(self) -> bool:

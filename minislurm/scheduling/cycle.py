@@ -6,10 +6,11 @@ equal jobs are merged by the order of their next job; the first job that cannot 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Mapping
+from collections.abc import Generator, Hashable, Mapping, Sequence
 from math import isfinite
 
 from minislurm.domain.configuration import Partition
+from minislurm.domain.preemption import NO_WISH
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import Reason
 from minislurm.scheduling.accounts import AccountsPass
@@ -19,6 +20,7 @@ from minislurm.scheduling.capacity import Capacity
 from minislurm.scheduling.components import claims_of, longest_s
 from minislurm.scheduling.conservative import ConservativeBackfill
 from minislurm.scheduling.draft import Draft, asked_of
+from minislurm.scheduling.limits import tres_of_shares
 from minislurm.scheduling.lineup import Lineup
 from minislurm.scheduling.model import (
     PRIORITY,
@@ -35,9 +37,8 @@ from minislurm.scheduling.nodes import Counts, Mask, Share
 from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.order import Entry, Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
-from minislurm.scheduling.preemption import Victims
+from minislurm.scheduling.preemption import Victim, Victims, preemption_of, rival_of
 from minislurm.scheduling.ranks import Ranks
-from minislurm.scheduling.rivals import Rival
 from minislurm.scheduling.room import Room
 from minislurm.scheduling.rooms import RoomMaker, Rooms
 from minislurm.scheduling.single import fits
@@ -68,13 +69,13 @@ def steps(
     """
     workspace = workspace if workspace is not None else Workspace()
     yield from workspace.load(snapshot)
-    accounts = AccountsPass(snapshot.accounts, snapshot.settings)
+    accounts = AccountsPass(snapshot.accounts, snapshot.settings, snapshot)
     ranking = Ranking(snapshot, accounts, len(workspace.table.inventory), workspace.cpus)
     draft, queue = Draft(), Queue(accounts, Ranks(snapshot, accounts, workspace.total_of))
     lineup = Lineup(snapshot, workspace, ranking)
     if not explain and (as_before := lineup.plan_as_before(queue)) is not None:
         return as_before
-    cycle = _Cycle(snapshot, workspace, accounts, queue, lineup.heads, explain=explain)
+    cycle = _Cycle(snapshot, workspace, accounts, queue, lineup.heads, draft, explain=explain)
 
     turns: list[Turn] = []
     for number, jobs in enumerate(lineup.others, start=1):
@@ -103,8 +104,10 @@ def steps(
             if glances % _GLANCES:
                 continue
         elif (limit := (yield from _start(turn, cycle, queue, draft))) is not None:
-            # Its account's, user's or QOS' limit, not the nodes: it holds nobody else up.
-            draft.wait(turn, limit)
+            # Its account's, user's or QOS' limit, not the nodes: it holds nobody else up. But there may be
+            # room under it when others have given way.
+            held = yield from cycle.make_way(turn)
+            draft.wait(turn, *((held, limit) if held is not None else (limit,)))
         elif (turn.is_startable and queue.is_overtaken(turn)) or (yield from _settle(turn, cycle, draft)):
             queue.add(turn)
         yield
@@ -190,6 +193,7 @@ class _Cycle:
         accounts: AccountsPass,
         queue: Queue,
         heads: Mapping[str, Partition],
+        draft: Draft,
         *,
         explain: bool,
     ) -> None:
@@ -207,7 +211,9 @@ class _Cycle:
         self._capacity = Capacity(workspace.filters, workspace.table.free)
         kind = ConservativeBackfill if settings.backfill == "conservative" else Backfill
         self._openings = Openings(workspace.table.inventory, snapshot)
-        self.victims = Victims(snapshot, workspace.table.inventory)
+        self._snapshot = snapshot
+        self._draft = draft
+        self.victims = Victims(snapshot, workspace.table.inventory, accounts.laws)
         self.preemptions: list[Preemption] = []
         self._backfill = kind(snapshot, workspace.filters, self._capacity, workspace.timeline)
         #: By `Candidate.head`: so many blocked jobs have been met, the head first.
@@ -379,11 +385,13 @@ class _Cycle:
             wait = self._why(turn)
             self._blocked[turn.key] = (self._now + turn.limit_s, wait)
             yield
-        if self.victims.matter and wait.reason is Reason.RESOURCES and not jobs.parts:
-            held = yield from self._preempt(turn)
+        head = turn.candidate.head
+        if wait.reason is Reason.RESOURCES and (
+            not self._blocked_in.get(head) or self._accounts.is_entitled(jobs)
+        ):
+            held = yield from self.make_way(turn)
             if held is not None:
                 return held
-        head = turn.candidate.head
         position = self._blocked_in.get(head, 0)
         self._blocked_in[head] = position + 1
         if position:
@@ -401,29 +409,40 @@ class _Cycle:
         wait = yield from self._plan_head(turn, wait)
         return wait
 
-    def _preempt(self, turn: Turn) -> Generator[None, None, Wait | None]:
+    def make_way(self, turn: Turn) -> Generator[None, None, Wait | None]:
         """Runs that give way to the next job of the class; what becomes free is kept for it. None: none may,
         or it would not start for all that."""
-        jobs = turn.jobs
-        open_now = self._openings.allowed(jobs, self._now)
-        free = yield from self._backfill.free_soon(self.victims.with_leaving(self._table.free))
-
-        def fits(counts: Counts) -> list[Share] | None:
-            return choose(self._room_in(turn.candidate, [at_least_zero(counts.copy())], open_now))
-
-        rival, is_single = Rival(jobs.partition, turn.job.eligible_time), jobs.request.nodes_max == 1
-        way = yield from self.victims.find(rival, free, fits, single_node=is_single)
-        if way is None or self.limit(turn, way.shares) is not None:
+        jobs, victims = turn.jobs, self.victims
+        if not victims.matter or jobs.parts or turn.startable < 1 or not self._openings.has_licenses(jobs):
             return None
-        self.victims.choose(way)
+        open_now = self._openings.allowed(jobs, self._now)
+        free = yield from self._backfill.free_soon(victims.with_leaving(self._table.free))
+        rows = self._table.inventory.rows
+
+        def fits(counts: Counts, gone: Sequence[Victim]) -> list[Share] | None:
+            shares = choose(self._room_in(turn.candidate, [at_least_zero(counts.copy())], open_now))
+            if shares is None or not self._has_accounts:
+                return shares
+            with victims.gone(gone):
+                return shares if self._accounts.blocked_then(jobs, shares, rows) is None else None
+
+        most = (jobs.preemption or NO_WISH).most(self._snapshot.preemption.max_victims)
+        is_single = jobs.request.nodes_max == 1
+        rival = rival_of(turn, self._snapshot, self._accounts)
+        way = yield from victims.find(rival, free, fits, single_node=is_single, most=most)
+        if way is None:
+            return None
+        victims.choose(way)
         for victim in way.victims:
             self._backfill.leave_early(victim.shares, victim.run.end_time)
         self._backfill.hold(jobs.partition, self._now + turn.limit_s, way.shares, way.then)
+        if self._has_accounts:
+            self._accounts.kept_for(jobs, way.shares, rows)
         names = tuple([self._table.inventory.names[share.node] for share in way.shares])
-        if way.victims:
-            victims = tuple([(victim.run.job_id, victim.run.run) for victim in way.victims])
-            self.preemptions.append(Preemption(turn.job.job_id, victims, names, way.cost))
-        return Wait(Reason.RESOURCES, start_estimate=self._now, planned_nodes=names)
+        if way.victims and way.time <= self._now:
+            tres, after = tres_of_shares(way.shares, rows), self._draft.placed
+            self.preemptions.append(preemption_of(way, turn.job.job_id, names, rival.priority, tres, after))
+        return Wait(Reason.RESOURCES, start_estimate=way.time, planned_nodes=names)
 
     def _plan_head(self, turn: Turn, wait: Wait) -> Generator[None, None, Wait]:
         """Reserves for the next job of the class; `wait` with what is planned for it."""

@@ -41,9 +41,17 @@ class Draft:
         if turn.jobs.bid:
             self.bids.append((len(self._placements), turn.jobs))
         asked = asked_of(turn.jobs)
-        placement = Placement(turn.job.job_id, turn.task_id, allocation, asked=asked, parts=parts)
+        priority = turn.priority.at(turn.job.eligible_time)
+        placement = Placement(
+            turn.job.job_id, turn.task_id, allocation, asked=asked, parts=parts, priority=priority
+        )
         self._placements.append(placement)
         turn.start()
+
+    @property
+    def placed(self) -> int:
+        """Placements so far."""
+        return len(self._placements)
 
     def limit(self, turn: Turn) -> None:
         """The rest of the next job waits for the limit of its array."""

@@ -181,8 +181,56 @@ class CheckpointSignal(_message.Message):
     to_shells: bool
     def __init__(self, signal: _Optional[int] = ..., grace_s: _Optional[float] = ..., to_shells: bool = ...) -> None: ...
 
+class PreemptionWish(_message.Message):
+    __slots__ = ("policy", "min_difference", "max_victims")
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    MIN_DIFFERENCE_FIELD_NUMBER: _ClassVar[int]
+    MAX_VICTIMS_FIELD_NUMBER: _ClassVar[int]
+    policy: str
+    min_difference: int
+    max_victims: int
+    def __init__(self, policy: _Optional[str] = ..., min_difference: _Optional[int] = ..., max_victims: _Optional[int] = ...) -> None: ...
+
+class Alternative(_message.Message):
+    __slots__ = ("victims", "cost", "why")
+    VICTIMS_FIELD_NUMBER: _ClassVar[int]
+    COST_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    victims: _containers.RepeatedScalarFieldContainer[int]
+    cost: float
+    why: str
+    def __init__(self, victims: _Optional[_Iterable[int]] = ..., cost: _Optional[float] = ..., why: _Optional[str] = ...) -> None: ...
+
+class PreemptionRecord(_message.Message):
+    __slots__ = ("time", "run", "preemptor", "cause", "nodes", "cost", "victims", "total_cost", "alternatives", "end_time", "true_cost", "is_first")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTOR_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    COST_FIELD_NUMBER: _ClassVar[int]
+    VICTIMS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_COST_FIELD_NUMBER: _ClassVar[int]
+    ALTERNATIVES_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    TRUE_COST_FIELD_NUMBER: _ClassVar[int]
+    IS_FIRST_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    run: int
+    preemptor: int
+    cause: str
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    cost: float
+    victims: _containers.RepeatedScalarFieldContainer[int]
+    total_cost: float
+    alternatives: _containers.RepeatedCompositeFieldContainer[Alternative]
+    end_time: float
+    true_cost: float
+    is_first: bool
+    def __init__(self, time: _Optional[float] = ..., run: _Optional[int] = ..., preemptor: _Optional[int] = ..., cause: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., cost: _Optional[float] = ..., victims: _Optional[_Iterable[int]] = ..., total_cost: _Optional[float] = ..., alternatives: _Optional[_Iterable[_Union[Alternative, _Mapping]]] = ..., end_time: _Optional[float] = ..., true_cost: _Optional[float] = ..., is_first: bool = ...) -> None: ...
+
 class JobSpec(_message.Message):
-    __slots__ = ("name", "user_id", "group_id", "user_name", "group_name", "partition", "work_dir", "request", "account", "qos", "is_batch", "script_hash", "script_arguments", "environment_hash", "command", "std_in", "std_out", "std_err", "open_mode_append", "output_mode", "umask", "submit_host", "submit_pid", "nodes_given", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_gpu", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus", "gpus_per_node", "gpus_per_task", "gres", "exclusive", "constraint", "required_nodes", "excluded_nodes", "time_limit_s", "begin_time", "dependencies", "dependency_any", "kill_on_invalid_dependency", "array_tasks", "array_limit", "signal", "requeue", "hold", "nice", "priority", "comment", "wckey", "reservation", "licenses", "deadline", "max_wait_s", "bid", "groups", "checkpoint_dir", "checkpoint_interval_s", "checkpoint_signal", "checkpoint_keep", "checkpoint_restart_s", "checkpoint_command")
+    __slots__ = ("name", "user_id", "group_id", "user_name", "group_name", "partition", "work_dir", "request", "account", "qos", "is_batch", "script_hash", "script_arguments", "environment_hash", "command", "std_in", "std_out", "std_err", "open_mode_append", "output_mode", "umask", "submit_host", "submit_pid", "nodes_given", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_gpu", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus", "gpus_per_node", "gpus_per_task", "gres", "exclusive", "constraint", "required_nodes", "excluded_nodes", "time_limit_s", "begin_time", "dependencies", "dependency_any", "kill_on_invalid_dependency", "array_tasks", "array_limit", "signal", "requeue", "hold", "nice", "priority", "comment", "wckey", "reservation", "licenses", "deadline", "max_wait_s", "bid", "groups", "checkpoint_dir", "checkpoint_interval_s", "checkpoint_signal", "checkpoint_keep", "checkpoint_restart_s", "checkpoint_command", "preemption")
     NAME_FIELD_NUMBER: _ClassVar[int]
     USER_ID_FIELD_NUMBER: _ClassVar[int]
     GROUP_ID_FIELD_NUMBER: _ClassVar[int]
@@ -248,6 +296,7 @@ class JobSpec(_message.Message):
     CHECKPOINT_KEEP_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_RESTART_S_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_COMMAND_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTION_FIELD_NUMBER: _ClassVar[int]
     name: str
     user_id: int
     group_id: int
@@ -313,7 +362,8 @@ class JobSpec(_message.Message):
     checkpoint_keep: int
     checkpoint_restart_s: float
     checkpoint_command: str
-    def __init__(self, name: _Optional[str] = ..., user_id: _Optional[int] = ..., group_id: _Optional[int] = ..., user_name: _Optional[str] = ..., group_name: _Optional[str] = ..., partition: _Optional[str] = ..., work_dir: _Optional[str] = ..., request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., account: _Optional[str] = ..., qos: _Optional[str] = ..., is_batch: bool = ..., script_hash: _Optional[str] = ..., script_arguments: _Optional[_Iterable[str]] = ..., environment_hash: _Optional[str] = ..., command: _Optional[str] = ..., std_in: _Optional[str] = ..., std_out: _Optional[str] = ..., std_err: _Optional[str] = ..., open_mode_append: bool = ..., output_mode: _Optional[int] = ..., umask: _Optional[int] = ..., submit_host: _Optional[str] = ..., submit_pid: _Optional[int] = ..., nodes_given: bool = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_gpu: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus: _Optional[str] = ..., gpus_per_node: _Optional[str] = ..., gpus_per_task: _Optional[str] = ..., gres: _Optional[str] = ..., exclusive: _Optional[str] = ..., constraint: _Optional[str] = ..., required_nodes: _Optional[str] = ..., excluded_nodes: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., begin_time: _Optional[float] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., dependency_any: bool = ..., kill_on_invalid_dependency: bool = ..., array_tasks: _Optional[_Iterable[int]] = ..., array_limit: _Optional[int] = ..., signal: _Optional[_Union[SignalBeforeEnd, _Mapping]] = ..., requeue: bool = ..., hold: bool = ..., nice: _Optional[int] = ..., priority: _Optional[int] = ..., comment: _Optional[str] = ..., wckey: _Optional[str] = ..., reservation: _Optional[str] = ..., licenses: _Optional[str] = ..., deadline: _Optional[float] = ..., max_wait_s: _Optional[float] = ..., bid: _Optional[float] = ..., groups: _Optional[_Iterable[str]] = ..., checkpoint_dir: _Optional[str] = ..., checkpoint_interval_s: _Optional[float] = ..., checkpoint_signal: _Optional[_Union[CheckpointSignal, _Mapping]] = ..., checkpoint_keep: _Optional[int] = ..., checkpoint_restart_s: _Optional[float] = ..., checkpoint_command: _Optional[str] = ...) -> None: ...
+    preemption: PreemptionWish
+    def __init__(self, name: _Optional[str] = ..., user_id: _Optional[int] = ..., group_id: _Optional[int] = ..., user_name: _Optional[str] = ..., group_name: _Optional[str] = ..., partition: _Optional[str] = ..., work_dir: _Optional[str] = ..., request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., account: _Optional[str] = ..., qos: _Optional[str] = ..., is_batch: bool = ..., script_hash: _Optional[str] = ..., script_arguments: _Optional[_Iterable[str]] = ..., environment_hash: _Optional[str] = ..., command: _Optional[str] = ..., std_in: _Optional[str] = ..., std_out: _Optional[str] = ..., std_err: _Optional[str] = ..., open_mode_append: bool = ..., output_mode: _Optional[int] = ..., umask: _Optional[int] = ..., submit_host: _Optional[str] = ..., submit_pid: _Optional[int] = ..., nodes_given: bool = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_gpu: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus: _Optional[str] = ..., gpus_per_node: _Optional[str] = ..., gpus_per_task: _Optional[str] = ..., gres: _Optional[str] = ..., exclusive: _Optional[str] = ..., constraint: _Optional[str] = ..., required_nodes: _Optional[str] = ..., excluded_nodes: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., begin_time: _Optional[float] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., dependency_any: bool = ..., kill_on_invalid_dependency: bool = ..., array_tasks: _Optional[_Iterable[int]] = ..., array_limit: _Optional[int] = ..., signal: _Optional[_Union[SignalBeforeEnd, _Mapping]] = ..., requeue: bool = ..., hold: bool = ..., nice: _Optional[int] = ..., priority: _Optional[int] = ..., comment: _Optional[str] = ..., wckey: _Optional[str] = ..., reservation: _Optional[str] = ..., licenses: _Optional[str] = ..., deadline: _Optional[float] = ..., max_wait_s: _Optional[float] = ..., bid: _Optional[float] = ..., groups: _Optional[_Iterable[str]] = ..., checkpoint_dir: _Optional[str] = ..., checkpoint_interval_s: _Optional[float] = ..., checkpoint_signal: _Optional[_Union[CheckpointSignal, _Mapping]] = ..., checkpoint_keep: _Optional[int] = ..., checkpoint_restart_s: _Optional[float] = ..., checkpoint_command: _Optional[str] = ..., preemption: _Optional[_Union[PreemptionWish, _Mapping]] = ...) -> None: ...
 
 class Step(_message.Message):
     __slots__ = ("id", "name", "nodes", "tasks", "tasks_per_node", "start_time", "end_time", "state", "exit_code", "exit_signal", "open_nodes", "time_limit_s")
@@ -344,7 +394,7 @@ class Step(_message.Message):
     def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[_Iterable[int]] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., state: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., open_nodes: _Optional[_Iterable[str]] = ..., time_limit_s: _Optional[float] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("id", "spec", "submit_time", "state", "run", "array_job_id", "array_task_id", "pending_tasks", "name", "partition", "time_limit_s", "nice", "comment", "array_limit", "begin_time", "priority", "held", "dependencies", "requeue", "changed_request", "avoided_nodes", "reason", "eligible_time", "start_time", "end_time", "allocation", "prepared_nodes", "open_nodes", "end_cause", "end_state", "cancelled_by", "requeue_held", "exit_code", "exit_signal", "derived_exit_code", "derived_exit_signal", "requeues", "signal_sent", "next_step_id", "steps", "suspended_time_s", "requeue_cause", "pending_reason", "restart_reason", "start_priority", "dependency_any", "deadline", "switches_waived", "allocated_tres", "site_factor", "attained_service_s", "attained_time_s", "bid", "price", "preempt_time", "preemptor", "het_job_id", "het_job_offset", "checkpoints", "checkpoint_requested", "checkpoint_reason", "checkpoint_deadline", "comes_back", "checkpoint_listens", "checkpoints_dropped")
+    __slots__ = ("id", "spec", "submit_time", "state", "run", "array_job_id", "array_task_id", "pending_tasks", "name", "partition", "time_limit_s", "nice", "comment", "array_limit", "begin_time", "priority", "held", "dependencies", "requeue", "changed_request", "avoided_nodes", "reason", "eligible_time", "start_time", "end_time", "allocation", "prepared_nodes", "open_nodes", "end_cause", "end_state", "cancelled_by", "requeue_held", "exit_code", "exit_signal", "derived_exit_code", "derived_exit_signal", "requeues", "signal_sent", "next_step_id", "steps", "suspended_time_s", "requeue_cause", "pending_reason", "restart_reason", "start_priority", "dependency_any", "deadline", "switches_waived", "allocated_tres", "site_factor", "attained_service_s", "attained_time_s", "bid", "price", "preempt_time", "preemptor", "het_job_id", "het_job_offset", "checkpoints", "checkpoint_requested", "checkpoint_reason", "checkpoint_deadline", "comes_back", "checkpoint_listens", "checkpoints_dropped", "claims", "claim_time", "preemptions")
     class RequeuesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -424,6 +474,9 @@ class Job(_message.Message):
     COMES_BACK_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_LISTENS_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINTS_DROPPED_FIELD_NUMBER: _ClassVar[int]
+    CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    CLAIM_TIME_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTIONS_FIELD_NUMBER: _ClassVar[int]
     id: int
     spec: JobSpec
     submit_time: float
@@ -489,7 +542,10 @@ class Job(_message.Message):
     comes_back: str
     checkpoint_listens: bool
     checkpoints_dropped: int
-    def __init__(self, id: _Optional[int] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., submit_time: _Optional[float] = ..., state: _Optional[str] = ..., run: _Optional[int] = ..., array_job_id: _Optional[int] = ..., array_task_id: _Optional[int] = ..., pending_tasks: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., priority: _Optional[int] = ..., held: _Optional[str] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., requeue: bool = ..., changed_request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., avoided_nodes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., eligible_time: _Optional[float] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., allocation: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., prepared_nodes: _Optional[_Iterable[str]] = ..., open_nodes: _Optional[_Iterable[str]] = ..., end_cause: _Optional[str] = ..., end_state: _Optional[str] = ..., cancelled_by: _Optional[int] = ..., requeue_held: bool = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., derived_exit_code: _Optional[int] = ..., derived_exit_signal: _Optional[int] = ..., requeues: _Optional[_Mapping[str, int]] = ..., signal_sent: bool = ..., next_step_id: _Optional[int] = ..., steps: _Optional[_Mapping[int, Step]] = ..., suspended_time_s: _Optional[float] = ..., requeue_cause: _Optional[str] = ..., pending_reason: _Optional[str] = ..., restart_reason: _Optional[str] = ..., start_priority: _Optional[int] = ..., dependency_any: bool = ..., deadline: _Optional[float] = ..., switches_waived: bool = ..., allocated_tres: _Optional[_Iterable[_Union[TresAmount, _Mapping]]] = ..., site_factor: _Optional[int] = ..., attained_service_s: _Optional[float] = ..., attained_time_s: _Optional[float] = ..., bid: _Optional[float] = ..., price: _Optional[float] = ..., preempt_time: _Optional[float] = ..., preemptor: _Optional[int] = ..., het_job_id: _Optional[int] = ..., het_job_offset: _Optional[int] = ..., checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ..., checkpoint_requested: _Optional[float] = ..., checkpoint_reason: _Optional[str] = ..., checkpoint_deadline: _Optional[float] = ..., comes_back: _Optional[str] = ..., checkpoint_listens: bool = ..., checkpoints_dropped: _Optional[int] = ...) -> None: ...
+    claims: int
+    claim_time: float
+    preemptions: _containers.RepeatedCompositeFieldContainer[PreemptionRecord]
+    def __init__(self, id: _Optional[int] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., submit_time: _Optional[float] = ..., state: _Optional[str] = ..., run: _Optional[int] = ..., array_job_id: _Optional[int] = ..., array_task_id: _Optional[int] = ..., pending_tasks: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., priority: _Optional[int] = ..., held: _Optional[str] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., requeue: bool = ..., changed_request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., avoided_nodes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., eligible_time: _Optional[float] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., allocation: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., prepared_nodes: _Optional[_Iterable[str]] = ..., open_nodes: _Optional[_Iterable[str]] = ..., end_cause: _Optional[str] = ..., end_state: _Optional[str] = ..., cancelled_by: _Optional[int] = ..., requeue_held: bool = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., derived_exit_code: _Optional[int] = ..., derived_exit_signal: _Optional[int] = ..., requeues: _Optional[_Mapping[str, int]] = ..., signal_sent: bool = ..., next_step_id: _Optional[int] = ..., steps: _Optional[_Mapping[int, Step]] = ..., suspended_time_s: _Optional[float] = ..., requeue_cause: _Optional[str] = ..., pending_reason: _Optional[str] = ..., restart_reason: _Optional[str] = ..., start_priority: _Optional[int] = ..., dependency_any: bool = ..., deadline: _Optional[float] = ..., switches_waived: bool = ..., allocated_tres: _Optional[_Iterable[_Union[TresAmount, _Mapping]]] = ..., site_factor: _Optional[int] = ..., attained_service_s: _Optional[float] = ..., attained_time_s: _Optional[float] = ..., bid: _Optional[float] = ..., price: _Optional[float] = ..., preempt_time: _Optional[float] = ..., preemptor: _Optional[int] = ..., het_job_id: _Optional[int] = ..., het_job_offset: _Optional[int] = ..., checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ..., checkpoint_requested: _Optional[float] = ..., checkpoint_reason: _Optional[str] = ..., checkpoint_deadline: _Optional[float] = ..., comes_back: _Optional[str] = ..., checkpoint_listens: bool = ..., checkpoints_dropped: _Optional[int] = ..., claims: _Optional[int] = ..., claim_time: _Optional[float] = ..., preemptions: _Optional[_Iterable[_Union[PreemptionRecord, _Mapping]]] = ...) -> None: ...
 
 class AssociationLimits(_message.Message):
     __slots__ = ("group_tres", "group_jobs", "group_submit_jobs", "max_jobs", "max_submit_jobs", "max_tres_per_job", "max_wall_s", "min_priority", "max_priority")
@@ -607,7 +663,7 @@ class AccountUser(_message.Message):
     def __init__(self, name: _Optional[str] = ..., default_account: _Optional[str] = ...) -> None: ...
 
 class Qos(_message.Message):
-    __slots__ = ("name", "description", "priority", "flags", "group_tres", "group_jobs", "group_submit_jobs", "max_tres_per_user", "max_jobs_per_user", "max_submit_jobs_per_user", "max_tres_per_job", "max_wall_s", "min_priority", "max_priority")
+    __slots__ = ("name", "description", "priority", "flags", "group_tres", "group_jobs", "group_submit_jobs", "max_tres_per_user", "max_jobs_per_user", "max_submit_jobs_per_user", "max_tres_per_job", "max_wall_s", "min_priority", "max_priority", "preempt", "preempt_mode", "preempt_exempt_s", "grace_s")
     class GroupTresEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -643,6 +699,10 @@ class Qos(_message.Message):
     MAX_WALL_S_FIELD_NUMBER: _ClassVar[int]
     MIN_PRIORITY_FIELD_NUMBER: _ClassVar[int]
     MAX_PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    PREEMPT_FIELD_NUMBER: _ClassVar[int]
+    PREEMPT_MODE_FIELD_NUMBER: _ClassVar[int]
+    PREEMPT_EXEMPT_S_FIELD_NUMBER: _ClassVar[int]
+    GRACE_S_FIELD_NUMBER: _ClassVar[int]
     name: str
     description: str
     priority: int
@@ -657,7 +717,11 @@ class Qos(_message.Message):
     max_wall_s: float
     min_priority: int
     max_priority: int
-    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., priority: _Optional[int] = ..., flags: _Optional[_Iterable[str]] = ..., group_tres: _Optional[_Mapping[str, int]] = ..., group_jobs: _Optional[int] = ..., group_submit_jobs: _Optional[int] = ..., max_tres_per_user: _Optional[_Mapping[str, int]] = ..., max_jobs_per_user: _Optional[int] = ..., max_submit_jobs_per_user: _Optional[int] = ..., max_tres_per_job: _Optional[_Mapping[str, int]] = ..., max_wall_s: _Optional[float] = ..., min_priority: _Optional[int] = ..., max_priority: _Optional[int] = ...) -> None: ...
+    preempt: _containers.RepeatedScalarFieldContainer[str]
+    preempt_mode: str
+    preempt_exempt_s: float
+    grace_s: float
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., priority: _Optional[int] = ..., flags: _Optional[_Iterable[str]] = ..., group_tres: _Optional[_Mapping[str, int]] = ..., group_jobs: _Optional[int] = ..., group_submit_jobs: _Optional[int] = ..., max_tres_per_user: _Optional[_Mapping[str, int]] = ..., max_jobs_per_user: _Optional[int] = ..., max_submit_jobs_per_user: _Optional[int] = ..., max_tres_per_job: _Optional[_Mapping[str, int]] = ..., max_wall_s: _Optional[float] = ..., min_priority: _Optional[int] = ..., max_priority: _Optional[int] = ..., preempt: _Optional[_Iterable[str]] = ..., preempt_mode: _Optional[str] = ..., preempt_exempt_s: _Optional[float] = ..., grace_s: _Optional[float] = ...) -> None: ...
 
 class AssociationKey(_message.Message):
     __slots__ = ("account", "user")

@@ -62,6 +62,10 @@ class JobOptions(Struct):
     bid: float = 0.0
     preemption: PreemptionWish | None = None
     requeue: bool | None = None
+    elastic: str = ""
+    #: As in `ResourceRequest.nodes_step`.
+    elastic_step: int | None = None
+    elastic_signal: int | None = None
     signal: SignalBeforeEnd | None = None
     clusters: str = ""
 

@@ -104,6 +104,8 @@ def make_submission(
         max_wait_s=options.max_wait,
         bid=options.bid,
         preemption=options.preemption,
+        elastic=options.elastic,
+        elastic_signal=options.elastic_signal or 0,
         checkpoint_dir=_text(options.checkpoint_dir, "checkpoint-dir"),
         checkpoint_interval_s=options.checkpoint_interval,
         checkpoint_signal=options.checkpoint_signal,

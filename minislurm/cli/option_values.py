@@ -15,7 +15,7 @@ from minislurm.cli.printable import printable
 from minislurm.domain.checkpoint import CheckpointSignal
 from minislurm.domain.job import SignalBeforeEnd
 from minislurm.domain.preemption import POLICIES, PreemptionWish
-from minislurm.domain.resources import GpuGroup
+from minislurm.domain.resources import DOUBLING, GpuGroup
 from minislurm.domain.signals import parse_signal
 from minislurm.domain.times import parse_duration, parse_time
 
@@ -134,6 +134,21 @@ def parse_signal_before_end(text: str) -> SignalBeforeEnd:
         raise ValueError(text)
     seconds = 60.0 if match[3] is None else float(match[3])
     return SignalBeforeEnd(parse_signal(match[2]), seconds, batch_shell_only="B" in flags)
+
+
+def parse_elastic(text: str) -> str:
+    mode = text.lower()
+    if mode not in ("restart", "in-place"):
+        raise ValueError(text)
+    return mode
+
+
+def parse_elastic_step(text: str) -> int:
+    """See `ResourceRequest.nodes_step`."""
+    return DOUBLING if text.lower() == "double" else count("elastic-step")(text)
+
+
+parse_elastic_signal = parse_signal
 
 
 def parse_checkpoint_dir(text: str) -> str:

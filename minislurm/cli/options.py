@@ -28,6 +28,9 @@ from minislurm.cli.option_values import (
     parse_checkpoint_restart,
     parse_checkpoint_signal,
     parse_deadline,
+    parse_elastic,
+    parse_elastic_signal,
+    parse_elastic_step,
     parse_exclusive,
     parse_nice,
     parse_nodes,
@@ -258,6 +261,22 @@ _JOB = (
         parse=parse_signal_before_end, environment=_variables("SIGNAL"), panel=JOB,
     ),
     JobOption(
+        "elastic", "", "The job may get more nodes while it runs, and give them back, between the numbers of "
+        "--nodes: by a restart, or in place (minislurm's own).", "restart|in-place",
+        argument=Argument.OPTIONAL, parse=parse_elastic, default_text="restart", commands=_BATCH,
+        environment={SBATCH: ("SBATCH_ELASTIC",)}, panel=JOB, abbreviates=False,
+    ),
+    JobOption(
+        "elastic-step", "", "Elastic: only so many nodes more at a time, or always twice as many.",
+        "N|double", parse=parse_elastic_step, commands=_BATCH, panel=JOB, abbreviates=False,
+        environment={SBATCH: ("SBATCH_ELASTIC_STEP",)},
+    ),
+    JobOption(
+        "elastic-signal", "", "Elastic in place: tell the batch script of other nodes by this signal.",
+        "SIGNAL", parse=parse_elastic_signal, commands=_BATCH,
+        environment={SBATCH: ("SBATCH_ELASTIC_SIGNAL",)}, panel=JOB, abbreviates=False,
+    ),
+    JobOption(
         "clusters", "M", "The cluster to submit to; there is only this one.", "NAME", commands=_BATCH,
         aliases=("cluster",),
         environment={SBATCH: ("SBATCH_CLUSTERS", "SLURM_CLUSTERS")}, panel=JOB,
@@ -446,6 +465,9 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     *_RESOURCES, *_JOB, *_CHECKPOINTS, *_STREAMS, *_SBATCH, *_SRUN, *_REPORTING, *_unsupported(),
 )  # fmt: skip
 
+#: In an elastic job that changes in place these say what was there when the script began.
+_OF_THE_START = frozenset({"SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_NTASKS", "SLURM_NPROCS"})
+
 #: Values that say no where an option takes none.
 _OFF = frozenset({"0", "no", "false", "off"})
 
@@ -468,6 +490,8 @@ def set_from_environment(
         for name in option.environment.get(command, ()):
             # Inside a job it is the batch job's name, which is no name for each of its steps.
             if name == "SLURM_JOB_NAME" and "SLURM_JOB_ID" in variables:
+                continue
+            if name in _OF_THE_START and "MINISLURM_NODELIST_FILE" in variables:
                 continue
             text = variables.get(name)
             if text is None or (option.argument is Argument.NONE and text.lower() in _OFF):

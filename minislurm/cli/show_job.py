@@ -21,7 +21,7 @@ from minislurm.cli.resource_text import (
 from minislurm.domain.hostlist import compress
 from minislurm.domain.memory import format_size
 from minislurm.domain.preemption import PreemptionWish
-from minislurm.domain.resources import NodeAllocation, ResourceRequest
+from minislurm.domain.resources import DOUBLING, NodeAllocation, ResourceRequest
 from minislurm.domain.signals import signal_name
 from minislurm.domain.times import format_duration_long, format_time
 
@@ -86,6 +86,8 @@ def _lines(row: JobRow, details: bool) -> Iterator[str]:
         yield f"Switches={job.asked_request.switches}@{wait}"
     if request.topology_level or request.segment:
         yield _place(request)
+    if job.is_elastic:
+        yield from _elastic(row)
     yield from _checkpoints(row)
     yield "Power="
     yield from _requested_tres(row)
@@ -126,6 +128,21 @@ def _place(request: ResourceRequest) -> str:
     if request.topology_level:
         level += ":required" if request.topology_required else ":preferred"
     return f"Topology={level} Segment={request.segment}"
+
+
+def _elastic(row: JobRow) -> Iterator[str]:
+    """minislurm's own lines: how the job changes its size, and how it last did."""
+    job, request = row.job, row.job.request
+    step = "double" if request.nodes_step == DOUBLING else str(max(1, request.nodes_step))
+    signal = f" ElasticSignal={signal_name(job.spec.elastic_signal)}" if job.spec.elastic_signal else ""
+    bounds = f"{request.nodes_min}-{request.nodes_max}"
+    yield f"Elastic={job.spec.elastic} ElasticNodes={bounds} ElasticStep={step}{signal}"
+    if job.resize_time:
+        time = format_time(job.resize_time)
+        yield f"ResizeTime={time} ResizedFrom={job.resized_from} ResizeReason={job.resize_kind}"
+    if job.joining or job.leaving:
+        joining = compress(part.node for part in job.joining) or NULL
+        yield f"Joining={joining} Leaving={compress(job.leaving) or NULL}"
 
 
 def _identity(row: JobRow) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from minislurm.cluster.budgets import held_milli
@@ -22,9 +24,12 @@ from minislurm.cluster.events import (
     JobSubmitted,
     JobUpdated,
     NodeChanged,
+    NodeLeft,
     NodePrepared,
     NodeRegistered,
     NodeReleased,
+    NodesJoined,
+    NodesNotJoined,
     NodeWeightChanged,
     PartitionChanged,
     PartitionUpdated,
@@ -33,6 +38,7 @@ from minislurm.cluster.events import (
     RequestsForgotten,
     ReservationChanged,
     ReservationEnded,
+    ResizeBegun,
     RunEnded,
     RunEnding,
     RunPlaced,
@@ -102,7 +108,7 @@ def apply(state: ClusterState, event: Event) -> None:
         case NodeReleased():
             job = _touch(state, event.job_id)
             job.open_nodes = tuple(n for n in job.open_nodes if n != event.node)
-            _release(state, job, event.node, event.time)
+            _let_go(state, job, event.node, event.time)
         case PendingEnded():
             _end_pending(state, event)
         case JobSignalled():
@@ -126,6 +132,7 @@ def apply(state: ClusterState, event: Event) -> None:
         case PartitionChanged():
             state.partition_states[event.name] = event.state
             state.partition_changed(event.name)
+            state.kept.running.clear()
         case PartitionUpdated():
             state.set_partition(event.name, event.settings)
         case AccountsChanged():
@@ -152,6 +159,26 @@ def apply(state: ClusterState, event: Event) -> None:
         case NodeWeightChanged():
             state.nodes[event.node].changed_weight = event.weight
             state.touch_node(event.node)
+        case ResizeBegun():
+            _begin_resize(state, event)
+        case NodesJoined():
+            job = _touch(state, event.job_id)
+            job.allocation, job.joining = (*job.allocation, *job.joining), ()
+            for name in event.nodes:
+                state.nodes[name].launch_failures = 0
+        case NodesNotJoined():
+            job = _touch(state, event.job_id)
+            for name in event.failed_nodes:
+                state.nodes[name].launch_failures += 1
+            job.avoided_nodes = (*job.avoided_nodes, *event.failed_nodes)
+            for part in job.joining:
+                if part.node in event.nodes:
+                    _release(state, job, part, event.time)
+            job.prepared_nodes = tuple([n for n in job.prepared_nodes if n not in event.nodes])
+            left = tuple([part for part in job.joining if part.node not in event.nodes])
+            _change_held(state, job, job.allocation, left, event.time)
+        case NodeLeft():
+            _leave(state, event)
         case CheckpointReported():
             _keep_checkpoint(state, event)
         case CheckpointRequested():
@@ -163,6 +190,8 @@ def apply(state: ClusterState, event: Event) -> None:
             job = _touch(state, event.job_id)
             _stop_asking(state, job)
             forget_preemption(job)
+            if job.keeps_nodes and not job.joining:
+                job.leaving, job.keeps_nodes = (), False  # it goes on, with what it has
         case CheckpointListening():
             _touch(state, event.job_id).checkpoint_listens = True
         case CheckpointDropped():
@@ -254,6 +283,7 @@ def _back_to_pending(job: Job, now: float, cause: str, hold: bool) -> None:
     job.requeue_cause = ""
     job.requeue_held = False
     job.signal_sent = False
+    job.limit_used_s = job.service_time = 0.0
     job.switches_waived = False
     job.next_step_id = StepId(0)
     job.steps = {}
@@ -261,8 +291,9 @@ def _back_to_pending(job: Job, now: float, cause: str, hold: bool) -> None:
     job.checkpoint_listens = False
     if cause != "launch_failure":
         job.claims, job.claim_time = 0, 0.0
-        job.submit_time = now
         job.restart_reason = cause
+    if cause not in ("launch_failure", "resize"):
+        job.submit_time = now
         job.avoided_nodes = ()
     job.held = "user" if hold else job.held
     job.reason = Reason.BEGIN_TIME
@@ -345,27 +376,36 @@ def _place(state: ClusterState, event: RunPlaced) -> None:
     job.pending_reason = event.pending_reason or "None"
     job.start_priority = event.priority
     job.derived_exit_code = job.derived_exit_signal = 0
+    job.limit_used_s = event.limit_used_s
     for part in event.allocation:
-        node = state.nodes[part.node]
-        node.cpus_used = Bitmap(node.cpus_used | part.cpus)
-        node.take_gpus(part)
-        state.placements += 1
-        node.last_placed = state.placements
-        node.memory_used_mib += part.memory_mib
-        node.jobs.add(job.id)
-        state.touch_node(node.name)
+        _take(state, job, part)
     job.allocated_tres = tres_of_allocation(event.allocation, state.nodes)
     job.price = event.price
     state.accounts.started(job, event.time)
     state.index_job(job)
 
 
+def _take(state: ClusterState, job: Job, part: NodeAllocation) -> None:
+    node = state.nodes[part.node]
+    node.cpus_used = Bitmap(node.cpus_used | part.cpus)
+    node.take_gpus(part)
+    state.placements += 1
+    node.last_placed = state.placements
+    node.memory_used_mib += part.memory_mib
+    node.jobs.add(job.id)
+    state.touch_node(node.name)
+
+
 def _begin_ending(state: ClusterState, event: RunEnding) -> None:
     job = _touch(state, event.job_id)  # it holds nodes as before: no index differs
+    if job.resizes_in_place:
+        # Nodes that were to join it may have heard of it, and those that were to leave are ended with it.
+        job.allocation, job.joining, job.leaving = (*job.allocation, *job.joining), (), ()
     job.state = JobState.COMPLETING
     job.end_cause = event.cause
     job.end_state = event.state
     job.end_time = event.end_time
+    job.ending_time = event.time
     job.reason = event.reason
     job.exit_code = event.exit_code
     job.exit_signal = event.exit_signal
@@ -384,7 +424,7 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
         state.nodes[name].launch_failures += 1
         state.touch_node(name)
     for name in event.released_nodes:
-        _release(state, job, name, event.time)
+        _let_go(state, job, name, event.time)
 
 
 def _claim(state: ClusterState, decision: PreemptionRecord) -> None:
@@ -399,8 +439,22 @@ def _claim(state: ClusterState, decision: PreemptionRecord) -> None:
     state.index_job(preemptor)
 
 
-def _release(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
-    part = _part_on(job, name)
+def _let_go(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
+    """Nothing of an ending run is left on the node. Its next run may be about to have it, if it is there."""
+    joining = tuple([part for part in job.joining if part.node != name])
+    if len(joining) < len(job.joining):
+        _release(state, job, _part_on(job.joining, name), now)
+        _change_held(state, job, job.allocation, joining, now)
+        return
+    if job.keeps(name):
+        if state.nodes[name].state is not NodeState.DOWN:
+            return
+        job.leaving = (*job.leaving, name)
+    _release(state, job, _part_on(job.allocation, name), now)
+
+
+def _release(state: ClusterState, job: Job, part: NodeAllocation, now: float) -> None:
+    name = part.node
     node = state.nodes[name]
     node.cpus_used = Bitmap(node.cpus_used & ~part.cpus)
     node.release_gpus(part)
@@ -413,17 +467,69 @@ def _release(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
     state.touch_node(name)
 
 
-def _part_on(job: Job, name: NodeName) -> NodeAllocation:
-    return next(part for part in job.allocation if part.node == name)
+def _part_on(parts: Iterable[NodeAllocation], name: NodeName) -> NodeAllocation:
+    return next(part for part in parts if part.node == name)
+
+
+# Elastic jobs
+
+
+def _begin_resize(state: ClusterState, event: ResizeBegun) -> None:
+    job = _touch(state, event.job_id)
+    job.resize_time, job.resize_kind, job.resized_from = event.time, event.kind, len(job.allocation)
+    job.leaving, job.keeps_nodes = event.leaving, event.keeps_nodes
+    for part in event.joining:
+        _take(state, job, part)
+    if event.joining:
+        _change_held(state, job, job.allocation, event.joining, event.time)
+
+
+def _leave(state: ClusterState, event: NodeLeft) -> None:
+    job = _touch(state, event.job_id)
+    _release(state, job, _part_on(job.allocation, event.node), event.time)
+    if event.node not in job.leaving:
+        job.resize_time, job.resize_kind, job.resized_from = event.time, "node_fail", len(job.allocation)
+    job.prepared_nodes = tuple([name for name in job.prepared_nodes if name != event.node])
+    job.leaving = tuple([name for name in job.leaving if name != event.node])
+    rest = tuple([part for part in job.allocation if part.node != event.node])
+    _change_held(state, job, rest, job.joining, event.time)
+
+
+def _change_held(
+    state: ClusterState,
+    job: Job,
+    allocation: tuple[NodeAllocation, ...],
+    joining: tuple[NodeAllocation, ...],
+    now: float,
+) -> None:
+    """What the run holds changes while it goes on: until now it is charged for what it held."""
+    state.accounts.ended(job, now)
+    _count_service(job, now)
+    job.allocation, job.joining = allocation, joining
+    job.allocated_tres = tres_of_allocation((*allocation, *joining), state.nodes)
+    state.accounts.started(job, now)
+
+
+def _count_service(job: Job, until: float) -> None:
+    """Up to then, if it is not counted already."""
+    since = max(job.start_time, job.service_time)
+    run_s = max(0.0, until - since - (0.0 if job.service_time else job.suspended_time_s))
+    job.service_time = max(since, until)
+    job.attained_time_s += run_s
+    job.attained_service_s += run_s * held_milli(job) / 1000
 
 
 def _end_run(state: ClusterState, event: RunEnded) -> None:
     job = _changing(state, event.job_id)
     assert not job.open_nodes
     assert job.end_state is not None
+    if job.is_resizing:
+        for part in job.held_parts:  # for its next run, which takes them again at once, if it comes
+            _release(state, job, part, event.time)
     state.accounts.ended(job, event.time)
     count_true_cost(state, job, event.time)
     _remember_run(state, job, event.end_time or event.time)
+    job.joining, job.leaving, job.keeps_nodes = (), (), False
     for step in job.steps.values():
         if step.state is JobState.RUNNING:
             step.state, step.end_time, step.open_nodes = JobState.CANCELLED, event.time, ()
@@ -444,9 +550,7 @@ def _remember_run(state: ClusterState, job: Job, end_time: float) -> None:
     if not job.requeue_cause:
         state.history.note(job, end_time)
     if job.end_cause is not EndCause.LAUNCH_FAILURE:
-        run_s = max(0.0, end_time - job.start_time - job.suspended_time_s)
-        job.attained_time_s += run_s
-        job.attained_service_s += run_s * held_milli(job) / 1000
+        _count_service(job, end_time)
 
 
 def _end_step_on_nodes(state: ClusterState, event: StepNodeEnded) -> None:
@@ -523,7 +627,9 @@ def _ask(state: ClusterState, event: CheckpointRequested) -> None:
     job.checkpoint_deadline = event.deadline
     job.comes_back = event.comes_back
     if event.preemptor:
-        job.preempt_time, job.preemptor = event.time, event.preemptor
+        job.preempt_time = event.time
+    if event.deadline:
+        job.preemptor = event.preemptor  # nobody, for a run that grows
         state.giving_way.add(job.id)
         remember_preemption(job, event.decision)
 

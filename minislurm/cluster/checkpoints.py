@@ -124,12 +124,11 @@ def give_way(
 ) -> Event:
     """The run has to go for `preemptor`: it is asked to save first, if it can be."""
     if not job.can_be_asked:
-        return end_run(
-            state, job, EndCause.PREEMPT, now,
-            preemptor=preemptor, comes_back=comes_back, decision=decision,
-        )  # fmt: skip
+        cause = _cause(comes_back)
+        by = preemptor if cause is EndCause.PREEMPT else None
+        return end_run(state, job, cause, now, preemptor=by, comes_back=comes_back, decision=decision)
     deadline = now + save_grace_s(state, job)
-    reason = "time_slice" if comes_back == "time_slice" else "preempt"
+    reason = comes_back if comes_back in ("time_slice", "resize") else "preempt"
     return CheckpointRequested(now, job.id, job.run, reason, deadline, preemptor, comes_back, decision)
 
 
@@ -142,9 +141,19 @@ def save_grace_s(state: ClusterState, job: Job) -> float:
 
 def end_saved(state: ClusterState, job: Job, now: float) -> Event:
     """It has saved, or had its time to."""
-    return end_run(
-        state, job, EndCause.PREEMPT, now, preemptor=job.preemptor or None, comes_back=job.comes_back
-    )
+    cause = _cause(job.comes_back)
+    preemptor = job.preemptor if cause is EndCause.PREEMPT else None
+    return end_run(state, job, cause, now, preemptor=preemptor, comes_back=job.comes_back)
+
+
+def _cause(comes_back: str) -> EndCause:
+    """An elastic job that comes back with other nodes is not preempted."""
+    return EndCause.RESIZE if comes_back == "resize" else EndCause.PREEMPT
+
+
+def cause_of_leaving(job: Job) -> EndCause:
+    """Of a run whose script has ended because it was asked to give way."""
+    return _cause(job.comes_back)
 
 
 def decide_deadline(state: ClusterState, message: CheckpointDeadline, now: float) -> list[Event]:

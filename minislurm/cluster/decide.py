@@ -10,6 +10,7 @@ from minislurm.cluster import (
     preemptions,
     requests,
     reservations,
+    resizes,
     runs,
 )
 from minislurm.cluster.events import ClusterConfigured, Event, JobsPurged, RequestsForgotten
@@ -45,6 +46,7 @@ from minislurm.cluster.messages import (
     RequestCheckpoint,
     RequeueJob,
     ReservationDue,
+    ResizeProposed,
     SignalDue,
     SignalJob,
     StepEnded,
@@ -73,6 +75,8 @@ def decide(state: ClusterState, message: Message, now: float) -> list[Event] | R
             return runs.decide_placement(state, message, now)
         case PreemptionProposed():
             return preemptions.decide_preemption(state, message, now)
+        case ResizeProposed():
+            return resizes.decide_resize(state, message, now)
         case TimeLimitReached():
             return runs.decide_time_limit(state, message, now)
         case PrepareTimeout():

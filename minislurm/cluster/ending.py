@@ -77,7 +77,7 @@ def _outcome(
             return JobState.TIMEOUT, Reason.TIME_LIMIT
         case EndCause.BATCH_KILLED:
             return JobState.FAILED, Reason.RAISED_SIGNAL
-        case EndCause.LAUNCH_FAILURE | EndCause.REQUEUE | EndCause.NODE_FAIL:
+        case EndCause.LAUNCH_FAILURE | EndCause.REQUEUE | EndCause.NODE_FAIL | EndCause.RESIZE:
             return JobState.NODE_FAIL, Reason.NONE
         case EndCause.EXIT:
             pass
@@ -95,6 +95,8 @@ def _outcome(
 def _requeue_cause(job: Job, cause: EndCause, comes_back: str) -> str:
     if cause is EndCause.REQUEUE:
         return "user"
+    if cause is EndCause.RESIZE:
+        return "resize"
     if cause is EndCause.LAUNCH_FAILURE:
         return "launch_failure"
     if not job.requeue or not job.is_batch:

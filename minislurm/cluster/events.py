@@ -83,6 +83,8 @@ class RunPlaced(Struct, frozen=True):
     priority: int = 0
     #: For a GPU- or CPU-hour (order ``auction``).
     price: float = 0.0
+    #: See `Job.limit_used_s`.
+    limit_used_s: float = 0.0
 
 
 class NodePrepared(Struct, frozen=True):
@@ -336,6 +338,51 @@ class CheckpointDropped(Struct, frozen=True):
     run: RunNumber
 
 
+class ResizeBegun(Struct, frozen=True):
+    """A run is about to get nodes (`joining`, held for it from now on) or to give some back; with
+    `keeps_nodes` its next run is, which begins when this one has ended."""
+
+    time: float
+    job_id: JobId
+    run: RunNumber
+    #: "grow", "shrink", "node_fail", "update"
+    kind: str
+    joining: tuple[NodeAllocation, ...] = ()
+    leaving: tuple[NodeName, ...] = ()
+    keeps_nodes: bool = False
+    #: The job that it gives nodes back for; 0: none.
+    preemptor: JobId = JobId(0)
+
+
+class NodesJoined(Struct, frozen=True):
+    """All nodes that were to join a run are ready: they are its own."""
+
+    time: float
+    job_id: JobId
+    run: RunNumber
+    nodes: tuple[NodeName, ...] = ()
+
+
+class NodesNotJoined(Struct, frozen=True):
+    """These do not join a run, or its next one: not all of them got ready (`failed_nodes`: who did not), or
+    somebody who waits can use them."""
+
+    time: float
+    job_id: JobId
+    run: RunNumber
+    nodes: tuple[NodeName, ...] = ()
+    failed_nodes: tuple[NodeName, ...] = ()
+
+
+class NodeLeft(Struct, frozen=True):
+    """A run goes on without this node: it has given it back, or lost it."""
+
+    time: float
+    job_id: JobId
+    run: RunNumber
+    node: NodeName
+
+
 Event = (
     ClusterConfigured
     | JobSubmitted
@@ -371,4 +418,8 @@ Event = (
     | CheckpointWithdrawn
     | CheckpointListening
     | CheckpointDropped
+    | ResizeBegun
+    | NodesJoined
+    | NodesNotJoined
+    | NodeLeft
 )

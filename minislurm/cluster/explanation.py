@@ -7,14 +7,16 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from minislurm.cluster import sentences
+from minislurm.cluster import elastic_sentences, sentences
 from minislurm.cluster.outlook import look_ahead
 from minislurm.cluster.proposals import Change, changes
+from minislurm.cluster.resizes import may_grow
 from minislurm.cluster.snapshot import snapshot, waiting_components
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.job import Job
 from minislurm.domain.states import JobState, Reason
 from minislurm.domain.views import Explanation, HeadAhead, Proposal
+from minislurm.scheduling.cycle import steps
 from minislurm.scheduling.explain import Findings, changed_to, find, what_if
 from minislurm.scheduling.future import Outlook
 from minislurm.scheduling.model import Snapshot, Wait
@@ -42,7 +44,11 @@ def explanation(
     if job.is_component and job.state is JobState.PENDING:
         job = state.jobs[job.het_job_id]  # they wait as one
     if job.state is not JobState.PENDING:
-        return replace(base, sentences=sentences.life(state, job, now))
+        told = (*sentences.life(state, job, now), *elastic_sentences.size(state, job, now))
+        if may_grow(state, job, now):
+            plan = yield from steps(snapshot(state, now), Workspace())
+            told += elastic_sentences.growth(job, plan)
+        return replace(base, sentences=told)
     taken = snapshot(state, now)
     limits = tuple(sentences.bounds(job, task))
     waits_for = sentences.life(state, job, now)

@@ -16,6 +16,7 @@ from minislurm.cluster.accounts import refuse_access, refuse_job, refuse_priorit
 from minislurm.cluster.eligibility import make_eligible
 from minislurm.cluster.fitting import refuse_what_never_fits
 from minislurm.cluster.messages import Caller
+from minislurm.cluster.size_changes import refuse_pending_size
 from minislurm.cluster.state import ClusterState
 from minislurm.cluster.submission import (
     check_request,
@@ -159,7 +160,7 @@ def _change_place(
         if changes.switches is not None:
             job.switches_waived = False
         job.spec, job.changed_request, job.partition = spec, request, partition.name
-        refusal = reservations.refuse_use(state, job, partition.nodes)
+        refusal = refuse_pending_size(job) or reservations.refuse_use(state, job, partition.nodes)
         if refusal is not None:
             return refusal
     return _refuse_limits(state, job, before, changes, caller)

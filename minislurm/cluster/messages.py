@@ -15,7 +15,7 @@ from minislurm.domain.job import JobSpec
 from minislurm.domain.node import NodeFacts
 from minislurm.domain.states import PartitionState
 from minislurm.domain.views import JobChanges, JobTarget, ReservationChanges, StepRequest
-from minislurm.scheduling.model import Placement, Preemption
+from minislurm.scheduling.model import Placement, Preemption, Resize
 
 
 class Caller(Struct, frozen=True):
@@ -261,6 +261,12 @@ class PreemptionProposed(Struct, frozen=True):
     preemption: Preemption
 
 
+class ResizeProposed(Struct, frozen=True):
+    """Resizes of a finished plan that belong together, checked again against the state of this moment."""
+
+    resizes: tuple[Resize, ...]
+
+
 class TimeLimitReached(Struct, frozen=True):
     job_id: JobId
     run: RunNumber
@@ -344,6 +350,7 @@ Message = (
     | StepEnded
     | PlacementProposed
     | PreemptionProposed
+    | ResizeProposed
     | TimeLimitReached
     | SignalDue
     | PrepareTimeout

@@ -25,6 +25,7 @@ from minislurm.cluster.messages import (
     RegisterNode,
     RunReport,
 )
+from minislurm.cluster.resizes import go_on_without
 from minislurm.cluster.runs import current, decide_report
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.errors import Refusal, RefusalCode
@@ -113,11 +114,14 @@ def _lost_on(state: ClusterState, job: Job, node: Node, now: float) -> list[Even
     """The state has a run here that the daemon knows nothing of."""
     if job.state is JobState.COMPLETING:
         return [NodeReleased(now, job.id, job.run, node.name)] if node.name in job.open_nodes else []
-    if job.state is JobState.CONFIGURING and node.name not in job.prepared_nodes:
+    is_joining = any(part.node == node.name for part in job.joining)
+    starts = job.state is JobState.CONFIGURING or is_joining
+    if starts and node.name not in job.prepared_nodes:
         return []  # PREPARE never reached it; `react` sends it again
     if job.state is JobState.CONFIGURING:
         return [end_run(state, job, EndCause.LAUNCH_FAILURE, now, released_nodes=(node.name,))]
-    return [end_run(state, job, EndCause.NODE_FAIL, now, released_nodes=(node.name,))]
+    without = go_on_without(job, node.name, now)
+    return without or [end_run(state, job, EndCause.NODE_FAIL, now, released_nodes=(node.name,))]
 
 
 def decide_silence(state: ClusterState, message: NodeSilent, now: float) -> Answer:
@@ -150,9 +154,9 @@ def decide_answer(state: ClusterState, message: NodeAnswers, now: float) -> Answ
 def welcome(state: ClusterState, node: Node, now: float) -> list[Event]:
     """Jobs that avoided a node for a failed launch may use it again once its daemon has come anew."""
     events: list[Event] = []
-    for job_id in list(state.queue.places):
+    for job_id in [*state.queue.places, *sorted(state.elastic)]:
         job = state.jobs[job_id]
-        if node.name in job.avoided_nodes:
+        if node.name in job.avoided_nodes and job.state is not JobState.COMPLETING:
             events.append(JobUpdated(now, _without_avoided(job, node)))
     return events
 

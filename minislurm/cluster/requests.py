@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import copy
 
+from msgspec.structs import replace
+
 from minislurm.cluster.accounts import refuse_changes
 from minislurm.cluster.eligibility import make_eligible
 from minislurm.cluster.ending import end_run
@@ -48,6 +50,7 @@ from minislurm.cluster.messages import (
     UpdatePartition,
 )
 from minislurm.cluster.node_messages import SILENT
+from minislurm.cluster.size_changes import change_bounds, fit_bounds, takes_nodes
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import BATCH_STEP, JobId
@@ -324,10 +327,20 @@ def decide_update_job(state: ClusterState, message: UpdateJob, now: float) -> An
             else [(_copy(job), [])]
         )
         for changed, before in copies:
-            refusal = change_job(state, changed, job, changes_of(job, message.changes), message.caller, now)
+            changes = changes_of(job, message.changes)
+            resizes = takes_nodes(job, changes)
+            if isinstance(resizes, Refusal):
+                return resizes
+            refusal = None
+            if resizes:
+                refusal = change_bounds(state, changed, changes)
+                changes = replace(changes, nodes_min=None, nodes_max=None)
+            refusal = refusal or change_job(state, changed, job, changes, message.caller, now)
             if refusal is not None:
                 return refusal
             events += [*before, JobUpdated(now, changed)]
+            if resizes:
+                events += fit_bounds(state, job, changed.request, now)
     return events or Refusal(RefusalCode.ALREADY_DONE, job_id=message.target.job_id)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from math import inf
 from typing import Any, overload
 
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from minislurm.cluster.licenses import free_licenses
 from minislurm.cluster.queue import ClassKey, QueueClass
 from minislurm.cluster.reserved_nodes import run_end
+from minislurm.cluster.resizes import grow_from, shrink_from
 from minislurm.cluster.runs import array_slots
 from minislurm.cluster.state import ClusterState
 from minislurm.cluster.victims import (
@@ -33,6 +35,7 @@ from minislurm.domain.resources import GpuGroup, capability_number
 from minislurm.domain.states import JobState
 from minislurm.domain.tres import as_dict
 from minislurm.scheduling.model import (
+    ElasticRun,
     NodeAvailability,
     QueuedJob,
     RequestClass,
@@ -168,14 +171,47 @@ def run_of(state: ClusterState, job: Job) -> RunningJob:
         *asked, job.run, job.start_time, job.partition, *gives_way, slice_end(state, job), slice_s,
         *costs, checkpoint_interval_s(job), job.start_priority, *_charged(state, job),
     )  # fmt: skip
+    if job.is_resizing:
+        return _resizing_run(state, job, own)
     if job.gives_way:
         return RunningJob(job.id, 0.0, job.allocation, *own)  # its nodes are about to be free
     if job.state is not JobState.COMPLETING:
-        return RunningJob(job.id, run_end(state, job), job.allocation, *own)
+        changes = job.is_elastic and job.state is JobState.RUNNING and job.partition in state.partitions
+        run = RunningJob(job.id, run_end(state, job), job.allocation, *own)
+        return replace(run, elastic=elastic_run(state, job)) if changes else run
     # Nodes that have let go are free already: counted twice, they would seem to have room beside a head.
     # The others are about to let go.
     held = tuple(part for part in job.allocation if part.node in job.open_nodes)
-    return RunningJob(job.id, 0.0, held, *own)
+    return replace(RunningJob(job.id, 0.0, held, *own), ending_since=job.ending_time)
+
+
+def _resizing_run(state: ClusterState, job: Job, own: Sequence[Any]) -> RunningJob:
+    """As it will be: until then it is left alone. What it gives back is about to come free."""
+    stays = job.state is not JobState.COMPLETING or (job.keeps_nodes and job.requeue_cause)
+    leaving = tuple([part for part in job.held_parts if part.node in job.leaving])
+    held = tuple([part for part in job.held_parts if part not in leaving])
+    run = RunningJob(job.id, run_end(state, job) if stays else 0.0, held, *own)
+    since = 0.0 if stays else job.ending_time
+    run = replace(run, leaving=leaving, exempt_until=inf, slice_end=inf, ending_since=since)
+    if not (stays and job.keeps_nodes and job.joining and job.partition in state.partitions):
+        return run
+    return replace(run, joining=job.joining, elastic=elastic_run(state, job))
+
+
+def elastic_run(state: ClusterState, job: Job) -> ElasticRun:
+    """How the run may change its size."""
+    spec, cooldown_s = job.spec, state.configuration.elastic.grow_cooldown_s
+    # Licenses are the job's, however large it is.
+    jobs = request_class(state, state.queue.key_of(job), (), None)
+    jobs = replace(
+        jobs,
+        request=replace(jobs.request, licenses=()),
+        account=spec.account, user_id=spec.user_id, user_name=spec.user_name, qos=spec.qos, expected_s=0.0,
+    )  # fmt: skip
+    restarts = not job.resizes_in_place
+    # A restart that soon ends is worth nothing.
+    until = run_end(state, job) - cooldown_s if restarts else inf
+    return ElasticRun(jobs, restarts, grow_from(state, job), until, shrink_from(state, job))
 
 
 def _charged(state: ClusterState, job: Job) -> tuple[str, str, str, str, dict[str, int]]:

@@ -108,6 +108,8 @@ class ClusterState(Struct):
     queue: PendingQueue = field(default_factory=PendingQueue)
     #: Jobs that hold nodes.
     active: set[JobId] = field(default_factory=set)
+    #: Those of them whose size may change.
+    elastic: set[JobId] = field(default_factory=set)
     #: Pending jobs by the job they depend on.
     dependents: dict[JobId, set[JobId]] = field(default_factory=dict)
     #: Pending jobs with --dependency=singleton.
@@ -195,6 +197,11 @@ class ClusterState(Struct):
         changed = self.partition_states.get(name)
         return changed if changed is not None else self.partitions[name].state
 
+    @property
+    def wants_passes(self) -> bool:
+        """Could a pass start anything, or make it larger?"""
+        return bool(self.queue) or bool(self.elastic)
+
     def is_eligible(self, job: Job) -> bool:
         """May the scheduler start it?"""
         return job.state is JobState.PENDING and not job.held and job.eligible_time > 0
@@ -272,6 +279,8 @@ class ClusterState(Struct):
             self.queue.add(job)
         if job.state.holds_nodes:
             self.active.add(job.id)
+            if job.is_elastic:
+                self.elastic.add(job.id)
             self._count_licenses(job, 1)
         if job.state is JobState.PENDING:
             for clause in job.dependencies:
@@ -293,6 +302,7 @@ class ClusterState(Struct):
         self.queue.discard(job.id)
         if job.id in self.active:
             self.active.discard(job.id)
+            self.elastic.discard(job.id)
             self._count_licenses(job, -1)
         self.ended.pop(job.id, None)
         self.singletons.discard(job.id)

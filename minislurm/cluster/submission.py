@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from minislurm.cluster import licenses, reservations
 from minislurm.cluster.accounts import longest_s, refuse_access, refuse_job, refuse_priority, with_account
 from minislurm.cluster.budgets import is_amount
+from minislurm.cluster.elastic_jobs import refuse_elastic, refuse_elastic_components
 from minislurm.cluster.events import Event, JobSubmitted
 from minislurm.cluster.fitting import refuse_what_never_fits
 from minislurm.cluster.het_jobs import component_spec, refuse_components
@@ -43,7 +44,7 @@ def decide_submission(state: ClusterState, message: SubmitJob, now: float) -> li
 def _decide_components(state: ClusterState, message: SubmitJob, now: float) -> list[Event] | Refusal:
     """A heterogeneous job is accepted as a whole or not at all; ids in a row, the leader's first."""
     leader = message.spec
-    refusal = refuse_components(leader, message.components)
+    refusal = refuse_components(leader, message.components) or refuse_elastic_components(message)
     if refusal is not None:
         return refusal
     jobs: list[Job] = []
@@ -128,7 +129,11 @@ def _refuse(
         return Refusal(RefusalCode.ACCESS)
     if not is_wish(spec.preemption):
         return Refusal(RefusalCode.NOT_SUPPORTED, details=("preemption: no such policy or number",))
-    return refuse_bid(state, spec.bid, partition.name) or check_request(state, spec.request, partition)
+    return (
+        refuse_bid(state, spec.bid, partition.name)
+        or refuse_elastic(spec)
+        or check_request(state, spec.request, partition)
+    )
 
 
 def refuse_partition_state(state: ClusterState, partition: Partition) -> Refusal | None:

@@ -38,6 +38,8 @@ def all_timers(state: ClusterState, now: float) -> Iterator[Effect]:
             yield SetTimer(now + prepare_timeout_s, PrepareTimeout(job.id, job.run))
         elif job.state is JobState.RUNNING:
             yield from run_timers(job)
+            if job.joins_in_place:
+                yield SetTimer(now + prepare_timeout_s, PrepareTimeout(job.id, job.run))
     for reservation in state.reservations.values():
         yield from reservation_timers(reservation)
 

@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from math import inf
 from typing import TYPE_CHECKING
 
-from minislurm.cluster.messages import PlacementProposed, PreemptionProposed
+from minislurm.cluster.messages import PlacementProposed, PreemptionProposed, ResizeProposed
 from minislurm.cluster.runs import array_slots
 from minislurm.cluster.snapshot import snapshot
 from minislurm.controller.engine import Engine
@@ -80,7 +80,7 @@ class Scheduler:
             rest = min(_PASS_SHARE * self._last_pass_s, _LONGEST_REST_S)
             await asyncio.sleep(max(settings.batching_delay_s, rest))
             self._wanted.clear()
-            if self._engine.journal.broken is None and self._engine.state.queue:
+            if self._engine.journal.broken is None and self._engine.state.wants_passes:
                 await self._pass(settings.yield_after_s)
 
     async def _wait_for_nodes(self) -> None:
@@ -111,6 +111,9 @@ class Scheduler:
             if time.perf_counter() - started > yield_after_s:
                 await asyncio.sleep(0)
                 started = time.perf_counter()
+        for resizes in plan.resizes:
+            if self._engine.tell(ResizeProposed(resizes)).refusal is not None:
+                self._wanted.set()
         self._wake_at(plan.wake_time)
         old, self._standings = self._standings, standings
         del plan

@@ -139,6 +139,13 @@ class PreemptionSection(Struct, frozen=True):
     checkpoint_grace_limit_s: float = 600.0
 
 
+class ElasticSection(Struct, frozen=True):
+    #: So long after an elastic job's run has started, or its size was changed, it does not grow.
+    grow_cooldown_s: float = 60.0
+    #: So long after it gave nodes back it is not asked for more, unless its asker outranks it.
+    shrink_cooldown_s: float = 30.0
+
+
 class AccountsSection(Struct, frozen=True):
     #: "limits", "associations" (who may submit, but no limits) or "off". Nothing is enforced before the
     #: first account is added.
@@ -256,6 +263,7 @@ class Configuration(Struct, frozen=True):
     jobs: JobsSection = JobsSection()
     accounts: AccountsSection = AccountsSection()
     preemption: PreemptionSection = PreemptionSection()
+    elastic: ElasticSection = ElasticSection()
     node: NodeSection = NodeSection()
     nodes: tuple[NodeSpec, ...] = ()
     partitions: tuple[Partition, ...] = ()

@@ -89,6 +89,7 @@ class RefusalCode(Enum):
     INVALID_USER = "Invalid user id"
     INVALID_BID = "Invalid bid specification"
     INVALID_LICENSES = "Invalid license specification"
+    INVALID_ELASTIC = "Invalid specification of an elastic job"
     HET_COMPONENT = "Operation not permitted on individual component of heterogeneous job"
 
 

@@ -58,6 +58,8 @@ from minislurm.node.messages import (
     StepExited,
     StepStarted,
     TellAsked,
+    TellNodes,
+    WriteNodes,
 )
 
 #: Signals that end a program are announced in the job's output.
@@ -70,6 +72,7 @@ _MESSAGES = {
     EndCause.DEADLINE: " DUE TO DEADLINE",
     EndCause.REQUEUE: " DUE TO JOB REQUEUE",
     EndCause.PREEMPT: " DUE TO PREEMPTION",
+    EndCause.RESIZE: " DUE TO JOB RESIZE",
     EndCause.NODE_FAIL: " DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS",
 }
 
@@ -135,6 +138,8 @@ class NodeCore:
                 return self._end(message, now)
             case Signal():
                 return self._signal(message, now)
+            case TellNodes():
+                return self._tell_nodes(message)
             case Forget():
                 return self._forget(message.key, now)
             case Ask():
@@ -282,6 +287,21 @@ class NodeCore:
             actions.append(
                 SignalStep(record.key, step_id, command.signal, to, command.continue_first, message)
             )
+        return actions
+
+    def _tell_nodes(self, command: TellNodes) -> list[Action]:
+        """Steps that begin from now on see them; the script finds them in a file."""
+        record = self.runs.get(command.key)
+        if record is None or record.phase is Phase.CLEAN:
+            return []
+        job = record.prepare.job
+        if command.allocation == job.allocation:
+            return []
+        record.prepare = replace(record.prepare, job=replace(job, allocation=command.allocation))
+        actions: list[Action] = [WriteNodes(command.key)]
+        batch = record.steps.get(BATCH_STEP)
+        if command.signal and batch is not None and not batch.exited and record.ending is None:
+            actions.append(SignalStep(command.key, BATCH_STEP, command.signal, "leader"))
         return actions
 
     def _forget(self, key: RunKey, now: float) -> list[Action]:

@@ -58,6 +58,7 @@ from minislurm.node.messages import (
     StepEnded,
     StepExited,
     TellAsked,
+    WriteNodes,
 )
 from minislurm.node.orders import ShepherdOrder
 from minislurm.node.programs import ProgramFailed, run_program
@@ -139,6 +140,8 @@ class Daemon:
                 self._prepare(action)
             case SaveRun():
                 self._save(action)
+            case WriteNodes():
+                self._write_nodes(action.key)
             case LaunchBatch():
                 self._launch_batch(action.key)
             case SignalStep():
@@ -217,6 +220,8 @@ class Daemon:
             return
         try:
             self._files.make(message, key)
+            if command.job.resizes_in_place:
+                self._files.write_nodes(key, command.job)
             if self._cgroups is not None:
                 self._cgroups.make_run(key)
         except OSError as error:
@@ -251,6 +256,19 @@ class Daemon:
         except OSError as error:
             # The shepherd's own line says that it runs; the controller says again what it wants ended.
             log.error("run %s: its phase is not on disk: %s", action.key, error)
+
+    def _write_nodes(self, key: RunKey) -> None:
+        try:
+            self._files.write_nodes(key, self.core.runs[key].prepare.job)
+        except OSError as error:
+            log.error("run %s: its nodes cannot be listed: %s", key, error)
+
+    def _prepared(self, key: RunKey) -> Prepare:
+        """What the run was prepared with, and where its nodes are listed now."""
+        prepare = self.core.runs[key].prepare
+        if not prepare.job.resizes_in_place:
+            return prepare
+        return replace(prepare, nodelist_file=self._files.nodes_path(key))
 
     def _finish(self, key: RunKey) -> None:
         self._environments.pop(key, None)
@@ -289,7 +307,7 @@ class Daemon:
     # --- steps -------------------------------------------------------------------------------------------
 
     def _launch_batch(self, key: RunKey) -> None:
-        prepare = self.core.runs[key].prepare
+        prepare = self._prepared(key)
         environment = self._environments.get(key, {})
         if not prepare.job.spec.checkpoint_command:
             self._environments.pop(key, None)
@@ -319,7 +337,7 @@ class Daemon:
     def launch_step(self, key: RunKey, request: StepRequest) -> StepProcess:
         """A step that the core has admitted. Raises OSError."""
         step_id = request.shape.step_id
-        prepare = self.core.runs[key].prepare
+        prepare = self._prepared(key)
         try:
             order = step_order(prepare, request, self._place, self._where(key, step_id))
         except OSError:

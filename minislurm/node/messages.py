@@ -15,6 +15,7 @@ from minislurm.domain.arrays import ArrayShape
 from minislurm.domain.checkpoint import Checkpoint
 from minislurm.domain.ids import JobId, RunNumber, StepId
 from minislurm.domain.job import EndCause, Job
+from minislurm.domain.resources import NodeAllocation
 
 
 class RunKey(NamedTuple):
@@ -54,6 +55,8 @@ class Prepare(Struct, frozen=True):
     #: What the run starts from: the newest checkpoint that is still there, whole. Found out on the batch
     #: host.
     resume: Checkpoint | None = None
+    #: Of an elastic run that changes in place: where its nodes are listed; "": nowhere.
+    nodelist_file: str = ""
 
 
 class Start(Struct, frozen=True):
@@ -76,6 +79,14 @@ class Signal(Struct, frozen=True):
     step_id: StepId | None = None
     full: bool = False
     continue_first: bool = False
+
+
+class TellNodes(Struct, frozen=True):
+    """The nodes of an elastic run are these now. `signal`: for the batch script; 0: none."""
+
+    key: RunKey
+    allocation: tuple[NodeAllocation, ...]
+    signal: int = 0
 
 
 class Forget(Struct, frozen=True):
@@ -163,7 +174,7 @@ class RunFinished(Struct, frozen=True):
     key: RunKey
 
 
-Command = Prepare | Start | End | Signal | Forget | Ask | Delete
+Command = Prepare | Start | End | Signal | TellNodes | Forget | Ask | Delete
 Event = Prepared | NotPrepared | StepStarted | StepExited | StepClean | RunFinished | Made | Listens
 
 
@@ -181,6 +192,12 @@ class SaveRun(Struct, frozen=True):
 
     key: RunKey
     phase: Phase
+
+
+class WriteNodes(Struct, frozen=True):
+    """The file that lists the run's nodes is written anew."""
+
+    key: RunKey
 
 
 class LaunchBatch(Struct, frozen=True):
@@ -308,6 +325,7 @@ Report = (
 Action = (
     PrepareRun
     | SaveRun
+    | WriteNodes
     | LaunchBatch
     | SignalStep
     | EndStep

@@ -13,6 +13,7 @@ from minislurm.domain.tres import Tres
 from minislurm.scheduling.fair_share import FairKey, FairOrder, History
 from minislurm.scheduling.limits import (
     Charged,
+    Hit,
     Ledger,
     Limits,
     PriorityRange,
@@ -147,6 +148,24 @@ class AccountsPass:
         finally:
             for who, amounts in charged:
                 limits.charge(who, amounts, -1)
+
+    def change(
+        self,
+        jobs: RequestClass,
+        before: Sequence[Share],
+        after: Sequence[Share],
+        rows: Mapping[str, int],
+    ) -> Hit | None:
+        """Why a run of the class may not have these shares instead of those. It is charged with them if it
+        may."""
+        limits = self._limits
+        if limits is None:
+            return None
+        who, old, new = charged_of(jobs), tres_of_shares(before, rows), tres_of_shares(after, rows)
+        limits.charge(who, old, -1)
+        hit = limits.hit(who, new, jobs.time_limit_s)
+        limits.charge(who, new if hit is None else old)
+        return hit
 
     def started(self, jobs: RequestClass, shares: Sequence[Share], rows: Mapping[str, int]) -> None:
         if self._limits is not None:

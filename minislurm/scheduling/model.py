@@ -52,6 +52,19 @@ class NodeAvailability(Struct, frozen=True):
     last_placed: int = 0
 
 
+class ElasticRun(Struct, frozen=True):
+    """How a run may change its number of nodes; its least and most are in the request."""
+
+    #: Its own class, without jobs: what a further node must give, and to whom that is charged.
+    jobs: RequestClass
+    #: It is restarted for it; False: it goes on.
+    restarts: bool = True
+    #: Between these times it may grow, and from then on it may be asked to give nodes back.
+    grow_from: float = 0.0
+    grow_until: float = inf
+    shrink_from: float = 0.0
+
+
 class RunningJob(Struct, frozen=True):
     """A run that holds nodes, and when its limit ends it at the latest (infinity: no limit)."""
 
@@ -92,6 +105,14 @@ class RunningJob(Struct, frozen=True):
     qos: str = ""
     partition_qos: str = ""
     tres: dict[str, int] = field(default_factory=dict)
+    #: None: its number of nodes stays as it is (for now).
+    elastic: ElasticRun | None = None
+    #: What it is about to give back, though it goes on: not in `allocation`.
+    leaving: tuple[NodeAllocation, ...] = ()
+    #: Part of `allocation`: held idle for its next run, which is about to begin.
+    joining: tuple[NodeAllocation, ...] = ()
+    #: Since when it is about to let go of all its nodes; 0: it is not.
+    ending_since: float = 0.0
 
 
 class ReservedNodes(Struct, frozen=True):
@@ -239,6 +260,17 @@ class Preemption(Struct, frozen=True):
     after: int = 0
 
 
+class Resize(Struct, frozen=True):
+    """An elastic run gets these parts of further nodes, or gives these nodes back."""
+
+    job_id: JobId
+    run: RunNumber
+    joining: tuple[NodeAllocation, ...] = ()
+    leaving: tuple[NodeName, ...] = ()
+    #: For whom it gives them back.
+    preemptor: JobId = JobId(0)
+
+
 class Wait(Struct, frozen=True):
     """Why a job does not start now. `rejected`: number of nodes by first failing filter
     ("down", "drained or not responding", "cpus busy", "features" …), kept for explain."""
@@ -333,6 +365,10 @@ class Plan(Struct, frozen=True):
     preemptions: tuple[Preemption, ...] = ()
     #: From then on a run may give way that may not yet, and somebody waits for it; infinity: never.
     wake_time: float = inf
+    #: Each of them whole or not at all.
+    resizes: tuple[tuple[Resize, ...], ...] = ()
+    #: Elastic runs that might grow by now and do not, and why, in words.
+    stays: tuple[tuple[JobId, str], ...] = ()
 
     def in_order(self) -> Iterator[Placement | Preemption]:
         """As they were decided, so that what is asked again then is asked of the same."""

@@ -155,6 +155,12 @@ class Victims:
             for party in parties:
                 laws.charge(party)
 
+    def leave(self, given: Iterable[tuple[RunningJob, Sequence[Share]]]) -> None:
+        """Elastic runs give these back (surplus.py), and are no victims besides."""
+        for run, shares in given:
+            self._left.pop(run.job_id, None)
+            self._leaving += shares
+
     def _candidates(self, rival: Rival) -> Iterable[Victim]:
         for run in self._left.values():
             cause = cause_of(rival, run, self._now, self._laws)

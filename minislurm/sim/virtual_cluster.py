@@ -27,6 +27,7 @@ from minislurm.cluster.messages import (
     PlacementProposed,
     PreemptionProposed,
     RegisterNode,
+    ResizeProposed,
 )
 from minislurm.cluster.snapshot import snapshot
 from minislurm.cluster.state import ClusterState
@@ -160,7 +161,7 @@ class VirtualCluster:
 
     def _pass(self, _: None) -> None:
         self._pass_is_due = False
-        if not self.state.queue:
+        if not self.state.wants_passes:
             return
         self.passes += 1
         plan = self.plan()
@@ -171,6 +172,9 @@ class VirtualCluster:
             else:
                 transaction = self.tell(PreemptionProposed(proposed))
                 assert transaction.refusal is None, f"the pass chose who may not give way: {proposed}"
+        for resizes in plan.resizes:
+            transaction = self.tell(ResizeProposed(resizes))
+            assert transaction.refusal is None, f"the pass resized what may not be: {resizes}"
         if self.now < plan.wake_time < self._wake_time:
             self._wake_time = plan.wake_time
             self._push(plan.wake_time, _MESSAGE, self._wake, None)

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Event(_message.Message):
-    __slots__ = ("version", "cluster_configured", "job_submitted", "job_updated", "job_eligible", "dependency_settled", "run_placed", "node_prepared", "run_started", "run_ending", "node_released", "run_ended", "pending_ended", "job_signalled", "step_created", "step_node_ended", "node_registered", "node_changed", "partition_changed", "partition_updated", "jobs_purged", "request_handled", "requests_forgotten", "task_detached", "job_requeued", "stale_run_ended", "reservation_changed", "reservation_ended", "node_weight_changed", "accounts_changed", "checkpoint_reported", "checkpoint_requested", "checkpoint_withdrawn", "checkpoint_listening", "checkpoint_dropped")
+    __slots__ = ("version", "cluster_configured", "job_submitted", "job_updated", "job_eligible", "dependency_settled", "run_placed", "node_prepared", "run_started", "run_ending", "node_released", "run_ended", "pending_ended", "job_signalled", "step_created", "step_node_ended", "node_registered", "node_changed", "partition_changed", "partition_updated", "jobs_purged", "request_handled", "requests_forgotten", "task_detached", "job_requeued", "stale_run_ended", "reservation_changed", "reservation_ended", "node_weight_changed", "accounts_changed", "checkpoint_reported", "checkpoint_requested", "checkpoint_withdrawn", "checkpoint_listening", "checkpoint_dropped", "resize_begun", "nodes_joined", "nodes_not_joined", "node_left")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_CONFIGURED_FIELD_NUMBER: _ClassVar[int]
     JOB_SUBMITTED_FIELD_NUMBER: _ClassVar[int]
@@ -44,6 +44,10 @@ class Event(_message.Message):
     CHECKPOINT_WITHDRAWN_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_LISTENING_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_DROPPED_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_BEGUN_FIELD_NUMBER: _ClassVar[int]
+    NODES_JOINED_FIELD_NUMBER: _ClassVar[int]
+    NODES_NOT_JOINED_FIELD_NUMBER: _ClassVar[int]
+    NODE_LEFT_FIELD_NUMBER: _ClassVar[int]
     version: int
     cluster_configured: ClusterConfigured
     job_submitted: JobSubmitted
@@ -79,7 +83,11 @@ class Event(_message.Message):
     checkpoint_withdrawn: CheckpointWithdrawn
     checkpoint_listening: CheckpointListening
     checkpoint_dropped: CheckpointDropped
-    def __init__(self, version: _Optional[int] = ..., cluster_configured: _Optional[_Union[ClusterConfigured, _Mapping]] = ..., job_submitted: _Optional[_Union[JobSubmitted, _Mapping]] = ..., job_updated: _Optional[_Union[JobUpdated, _Mapping]] = ..., job_eligible: _Optional[_Union[JobEligible, _Mapping]] = ..., dependency_settled: _Optional[_Union[DependencySettled, _Mapping]] = ..., run_placed: _Optional[_Union[RunPlaced, _Mapping]] = ..., node_prepared: _Optional[_Union[NodePrepared, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_ending: _Optional[_Union[RunEnding, _Mapping]] = ..., node_released: _Optional[_Union[NodeReleased, _Mapping]] = ..., run_ended: _Optional[_Union[RunEnded, _Mapping]] = ..., pending_ended: _Optional[_Union[PendingEnded, _Mapping]] = ..., job_signalled: _Optional[_Union[JobSignalled, _Mapping]] = ..., step_created: _Optional[_Union[StepCreated, _Mapping]] = ..., step_node_ended: _Optional[_Union[StepNodeEnded, _Mapping]] = ..., node_registered: _Optional[_Union[NodeRegistered, _Mapping]] = ..., node_changed: _Optional[_Union[NodeChanged, _Mapping]] = ..., partition_changed: _Optional[_Union[PartitionChanged, _Mapping]] = ..., partition_updated: _Optional[_Union[PartitionUpdated, _Mapping]] = ..., jobs_purged: _Optional[_Union[JobsPurged, _Mapping]] = ..., request_handled: _Optional[_Union[RequestHandled, _Mapping]] = ..., requests_forgotten: _Optional[_Union[RequestsForgotten, _Mapping]] = ..., task_detached: _Optional[_Union[TaskDetached, _Mapping]] = ..., job_requeued: _Optional[_Union[JobRequeued, _Mapping]] = ..., stale_run_ended: _Optional[_Union[StaleRunEnded, _Mapping]] = ..., reservation_changed: _Optional[_Union[ReservationChanged, _Mapping]] = ..., reservation_ended: _Optional[_Union[ReservationEnded, _Mapping]] = ..., node_weight_changed: _Optional[_Union[NodeWeightChanged, _Mapping]] = ..., accounts_changed: _Optional[_Union[AccountsChanged, _Mapping]] = ..., checkpoint_reported: _Optional[_Union[CheckpointReported, _Mapping]] = ..., checkpoint_requested: _Optional[_Union[CheckpointRequested, _Mapping]] = ..., checkpoint_withdrawn: _Optional[_Union[CheckpointWithdrawn, _Mapping]] = ..., checkpoint_listening: _Optional[_Union[CheckpointListening, _Mapping]] = ..., checkpoint_dropped: _Optional[_Union[CheckpointDropped, _Mapping]] = ...) -> None: ...
+    resize_begun: ResizeBegun
+    nodes_joined: NodesJoined
+    nodes_not_joined: NodesNotJoined
+    node_left: NodeLeft
+    def __init__(self, version: _Optional[int] = ..., cluster_configured: _Optional[_Union[ClusterConfigured, _Mapping]] = ..., job_submitted: _Optional[_Union[JobSubmitted, _Mapping]] = ..., job_updated: _Optional[_Union[JobUpdated, _Mapping]] = ..., job_eligible: _Optional[_Union[JobEligible, _Mapping]] = ..., dependency_settled: _Optional[_Union[DependencySettled, _Mapping]] = ..., run_placed: _Optional[_Union[RunPlaced, _Mapping]] = ..., node_prepared: _Optional[_Union[NodePrepared, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_ending: _Optional[_Union[RunEnding, _Mapping]] = ..., node_released: _Optional[_Union[NodeReleased, _Mapping]] = ..., run_ended: _Optional[_Union[RunEnded, _Mapping]] = ..., pending_ended: _Optional[_Union[PendingEnded, _Mapping]] = ..., job_signalled: _Optional[_Union[JobSignalled, _Mapping]] = ..., step_created: _Optional[_Union[StepCreated, _Mapping]] = ..., step_node_ended: _Optional[_Union[StepNodeEnded, _Mapping]] = ..., node_registered: _Optional[_Union[NodeRegistered, _Mapping]] = ..., node_changed: _Optional[_Union[NodeChanged, _Mapping]] = ..., partition_changed: _Optional[_Union[PartitionChanged, _Mapping]] = ..., partition_updated: _Optional[_Union[PartitionUpdated, _Mapping]] = ..., jobs_purged: _Optional[_Union[JobsPurged, _Mapping]] = ..., request_handled: _Optional[_Union[RequestHandled, _Mapping]] = ..., requests_forgotten: _Optional[_Union[RequestsForgotten, _Mapping]] = ..., task_detached: _Optional[_Union[TaskDetached, _Mapping]] = ..., job_requeued: _Optional[_Union[JobRequeued, _Mapping]] = ..., stale_run_ended: _Optional[_Union[StaleRunEnded, _Mapping]] = ..., reservation_changed: _Optional[_Union[ReservationChanged, _Mapping]] = ..., reservation_ended: _Optional[_Union[ReservationEnded, _Mapping]] = ..., node_weight_changed: _Optional[_Union[NodeWeightChanged, _Mapping]] = ..., accounts_changed: _Optional[_Union[AccountsChanged, _Mapping]] = ..., checkpoint_reported: _Optional[_Union[CheckpointReported, _Mapping]] = ..., checkpoint_requested: _Optional[_Union[CheckpointRequested, _Mapping]] = ..., checkpoint_withdrawn: _Optional[_Union[CheckpointWithdrawn, _Mapping]] = ..., checkpoint_listening: _Optional[_Union[CheckpointListening, _Mapping]] = ..., checkpoint_dropped: _Optional[_Union[CheckpointDropped, _Mapping]] = ..., resize_begun: _Optional[_Union[ResizeBegun, _Mapping]] = ..., nodes_joined: _Optional[_Union[NodesJoined, _Mapping]] = ..., nodes_not_joined: _Optional[_Union[NodesNotJoined, _Mapping]] = ..., node_left: _Optional[_Union[NodeLeft, _Mapping]] = ...) -> None: ...
 
 class ClusterConfigured(_message.Message):
     __slots__ = ("time", "configuration")
@@ -152,7 +160,7 @@ class TaskDetached(_message.Message):
     def __init__(self, time: _Optional[float] = ..., array_job_id: _Optional[int] = ..., task_id: _Optional[int] = ..., job_id: _Optional[int] = ...) -> None: ...
 
 class RunPlaced(_message.Message):
-    __slots__ = ("time", "job_id", "run", "allocation", "pending_reason", "priority", "price")
+    __slots__ = ("time", "job_id", "run", "allocation", "pending_reason", "priority", "price", "limit_used_s")
     TIME_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -160,6 +168,7 @@ class RunPlaced(_message.Message):
     PENDING_REASON_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     PRICE_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_USED_S_FIELD_NUMBER: _ClassVar[int]
     time: float
     job_id: int
     run: int
@@ -167,7 +176,8 @@ class RunPlaced(_message.Message):
     pending_reason: str
     priority: int
     price: float
-    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., allocation: _Optional[_Iterable[_Union[_common_pb2.NodeAllocation, _Mapping]]] = ..., pending_reason: _Optional[str] = ..., priority: _Optional[int] = ..., price: _Optional[float] = ...) -> None: ...
+    limit_used_s: float
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., allocation: _Optional[_Iterable[_Union[_common_pb2.NodeAllocation, _Mapping]]] = ..., pending_reason: _Optional[str] = ..., priority: _Optional[int] = ..., price: _Optional[float] = ..., limit_used_s: _Optional[float] = ...) -> None: ...
 
 class NodePrepared(_message.Message):
     __slots__ = ("time", "job_id", "run", "node")
@@ -636,3 +646,61 @@ class CheckpointDropped(_message.Message):
     job_id: int
     run: int
     def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...
+
+class ResizeBegun(_message.Message):
+    __slots__ = ("time", "job_id", "run", "kind", "joining", "leaving", "keeps_nodes", "preemptor")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    JOINING_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
+    KEEPS_NODES_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTOR_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    kind: str
+    joining: _containers.RepeatedCompositeFieldContainer[_common_pb2.NodeAllocation]
+    leaving: _containers.RepeatedScalarFieldContainer[str]
+    keeps_nodes: bool
+    preemptor: int
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., kind: _Optional[str] = ..., joining: _Optional[_Iterable[_Union[_common_pb2.NodeAllocation, _Mapping]]] = ..., leaving: _Optional[_Iterable[str]] = ..., keeps_nodes: bool = ..., preemptor: _Optional[int] = ...) -> None: ...
+
+class NodesJoined(_message.Message):
+    __slots__ = ("time", "job_id", "run", "nodes")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., nodes: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class NodesNotJoined(_message.Message):
+    __slots__ = ("time", "job_id", "run", "nodes", "failed_nodes")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    FAILED_NODES_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    failed_nodes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., nodes: _Optional[_Iterable[str]] = ..., failed_nodes: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class NodeLeft(_message.Message):
+    __slots__ = ("time", "job_id", "run", "node")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    node: str
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., node: _Optional[str] = ...) -> None: ...

@@ -176,13 +176,14 @@ class ControllerMessage(_message.Message):
     def __init__(self, commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ..., acknowledged: _Optional[int] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("registered", "prepare_run", "start_run", "end_run", "signal_run", "forget_run", "ask_checkpoint", "delete_checkpoint")
+    __slots__ = ("registered", "prepare_run", "start_run", "end_run", "signal_run", "forget_run", "tell_nodes", "ask_checkpoint", "delete_checkpoint")
     REGISTERED_FIELD_NUMBER: _ClassVar[int]
     PREPARE_RUN_FIELD_NUMBER: _ClassVar[int]
     START_RUN_FIELD_NUMBER: _ClassVar[int]
     END_RUN_FIELD_NUMBER: _ClassVar[int]
     SIGNAL_RUN_FIELD_NUMBER: _ClassVar[int]
     FORGET_RUN_FIELD_NUMBER: _ClassVar[int]
+    TELL_NODES_FIELD_NUMBER: _ClassVar[int]
     ASK_CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     DELETE_CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     registered: Registered
@@ -191,9 +192,10 @@ class Command(_message.Message):
     end_run: EndRun
     signal_run: SignalRun
     forget_run: ForgetRun
+    tell_nodes: TellNodes
     ask_checkpoint: AskCheckpoint
     delete_checkpoint: DeleteCheckpoint
-    def __init__(self, registered: _Optional[_Union[Registered, _Mapping]] = ..., prepare_run: _Optional[_Union[PrepareRun, _Mapping]] = ..., start_run: _Optional[_Union[StartRun, _Mapping]] = ..., end_run: _Optional[_Union[EndRun, _Mapping]] = ..., signal_run: _Optional[_Union[SignalRun, _Mapping]] = ..., forget_run: _Optional[_Union[ForgetRun, _Mapping]] = ..., ask_checkpoint: _Optional[_Union[AskCheckpoint, _Mapping]] = ..., delete_checkpoint: _Optional[_Union[DeleteCheckpoint, _Mapping]] = ...) -> None: ...
+    def __init__(self, registered: _Optional[_Union[Registered, _Mapping]] = ..., prepare_run: _Optional[_Union[PrepareRun, _Mapping]] = ..., start_run: _Optional[_Union[StartRun, _Mapping]] = ..., end_run: _Optional[_Union[EndRun, _Mapping]] = ..., signal_run: _Optional[_Union[SignalRun, _Mapping]] = ..., forget_run: _Optional[_Union[ForgetRun, _Mapping]] = ..., tell_nodes: _Optional[_Union[TellNodes, _Mapping]] = ..., ask_checkpoint: _Optional[_Union[AskCheckpoint, _Mapping]] = ..., delete_checkpoint: _Optional[_Union[DeleteCheckpoint, _Mapping]] = ...) -> None: ...
 
 class Registered(_message.Message):
     __slots__ = ("heartbeat_interval_s", "spec", "cluster")
@@ -320,3 +322,15 @@ class ForgetRun(_message.Message):
     job_id: int
     run: int
     def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...
+
+class TellNodes(_message.Message):
+    __slots__ = ("job_id", "run", "allocation", "signal")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATION_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    job_id: int
+    run: int
+    allocation: _containers.RepeatedCompositeFieldContainer[_common_pb2.NodeAllocation]
+    signal: int
+    def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., allocation: _Optional[_Iterable[_Union[_common_pb2.NodeAllocation, _Mapping]]] = ..., signal: _Optional[int] = ...) -> None: ...

@@ -52,6 +52,17 @@ _TABLES: dict[str, type] = {
 }
 
 
+def read_file(path: str) -> AccountTree:
+    """Raises ConfigurationError as `read` does, and OSError."""
+    with open(path, "rb") as file:
+        content = file.read()
+    try:
+        return read(content.decode(), path)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigurationError(f"{path}:{line}: not text in UTF-8") from error
+
+
 def read(text: str, path: str) -> AccountTree:
     """Raises ConfigurationError with one line for each thing that is wrong."""
     toml: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -72,6 +83,9 @@ def read(text: str, path: str) -> AccountTree:
             except ValueError as error:
                 complaints.append(f"{path}: [[{table}]] number {number}: {error}")
     complaints += [f"{path}: {line}" for line in _doubles(records)]
+    if not complaints and not records["accounts"]:
+        # Whatever is not in the file is removed: one that was cut off would remove everything.
+        complaints.append(f"{path}: has no [[accounts]]; an empty tree has at least the one named root")
     named = {user.name for user in records["users"]}
     for item in records["associations"]:
         if item.user not in named:

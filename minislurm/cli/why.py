@@ -153,8 +153,8 @@ def _queue(told: Explanation) -> Iterator[str]:
         jobs = _count(told.ahead, "job")
         yield f"{jobs} before it {verb} the same nodes: {named}{more} (its priority is {told.priority})."
     if told.ahead_but_waiting:
-        verb = "waits" if told.ahead_but_waiting == 1 else "wait"
-        yield f"{told.ahead_but_waiting} more {verb} for something else and hold nobody up."
+        verbs = ("waits", "holds") if told.ahead_but_waiting == 1 else ("wait", "hold")
+        yield f"{told.ahead_but_waiting} more {verbs[0]} for something else and {verbs[1]} nobody up."
     for head in told.heads:
         yield _head(head, told.now)
 

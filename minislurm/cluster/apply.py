@@ -32,6 +32,7 @@ from minislurm.cluster.events import (
     NodesNotJoined,
     NodeWeightChanged,
     PartitionChanged,
+    PartitionUpdated,
     PendingEnded,
     RequestHandled,
     RequestsForgotten,
@@ -132,6 +133,8 @@ def apply(state: ClusterState, event: Event) -> None:
             state.partition_states[event.name] = event.state
             state.partition_changed(event.name)
             state.kept.running.clear()
+        case PartitionUpdated():
+            state.set_partition(event.name, event.settings)
         case AccountsChanged():
             state.change_accounts(event.changes, event.time)
             state.kept.running.clear()  # its QOS may say what becomes of a run
@@ -572,9 +575,11 @@ def _end_step_on_nodes(state: ClusterState, event: StepNodeEnded) -> None:
 def _register(state: ClusterState, event: NodeRegistered) -> None:
     node = state.nodes[event.node]
     moved = node.facts.topology != event.facts.topology
+    shape = _shape(node)
     node.facts = event.facts
-    state.kept.kinds.clear()
-    state.kept.possible.clear()
+    # When the controller comes back, all of its nodes say again what it knows.
+    if moved or _shape(node) != shape:
+        state.kept.forget_kinds()
     if moved:
         state.place_nodes()
     node.stale_runs = tuple(
@@ -582,6 +587,10 @@ def _register(state: ClusterState, event: NodeRegistered) -> None:
     )
     state.touch_node(node.name)
     state.accounts.capacity_is_known = False
+
+
+def _shape(node: Node) -> tuple[object, ...]:
+    return node.cpus, node.memory_mib, node.gpus
 
 
 def is_current(state: ClusterState, node: Node, job_id: JobId, run: RunNumber) -> bool:

@@ -5,7 +5,7 @@ Times are Unix seconds. Protobuf namesakes are in protos/journal.proto.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from minislurm.domain.accounts import AccountChanges
 from minislurm.domain.checkpoint import Checkpoint
@@ -233,6 +233,14 @@ class PartitionChanged(Struct, frozen=True):
     state: PartitionState
 
 
+class PartitionUpdated(Struct, frozen=True):
+    """All that is set over the configuration of the partition, after the change."""
+
+    time: float
+    name: str
+    settings: dict[str, str] = field(default_factory=dict)
+
+
 class JobsPurged(Struct, frozen=True):
     time: float
     job_ids: tuple[JobId, ...] = ()
@@ -397,6 +405,7 @@ Event = (
     | StaleRunEnded
     | NodeChanged
     | PartitionChanged
+    | PartitionUpdated
     | JobsPurged
     | RequestHandled
     | RequestsForgotten

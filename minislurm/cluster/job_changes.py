@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from minislurm.cluster import dependencies, reservations
 from minislurm.cluster.accounts import refuse_access, refuse_job, refuse_priority, with_account
 from minislurm.cluster.eligibility import make_eligible
+from minislurm.cluster.fitting import refuse_what_never_fits
 from minislurm.cluster.messages import Caller
 from minislurm.cluster.size_changes import refuse_pending_size
 from minislurm.cluster.state import ClusterState
@@ -149,8 +150,10 @@ def _change_place(
             return Refusal(RefusalCode.JOB_NOT_PENDING, job_id=job.id)
         if partition is None:
             return Refusal(RefusalCode.INVALID_PARTITION, job_id=job.id)
-        refusal = _refuse_place(state, job, spec, partition, caller) or check_request(
-            state, request, partition
+        refusal = (
+            _refuse_place(state, job, spec, partition, caller)
+            or check_request(state, request, partition)
+            or refuse_what_never_fits(state, request, partition)
         )
         if refusal is not None:
             return refusal

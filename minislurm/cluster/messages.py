@@ -6,7 +6,7 @@ not spoil the others.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from minislurm.domain.accounts import AccountChanges
 from minislurm.domain.checkpoint import Checkpoint
@@ -109,7 +109,10 @@ class DeleteReservation(Struct, frozen=True):
 class UpdatePartition(Struct, frozen=True):
     name: str
     caller: Caller
-    state: PartitionState
+    #: None: unchanged.
+    state: PartitionState | None = None
+    #: `domain/partition_settings.py`; those set before stay set.
+    settings: dict[str, str] = field(default_factory=dict)
 
 
 class CreateStep(Struct, frozen=True):

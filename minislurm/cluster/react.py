@@ -41,6 +41,7 @@ from minislurm.cluster.events import (
     NodesNotJoined,
     NodeWeightChanged,
     PartitionChanged,
+    PartitionUpdated,
     PendingEnded,
     ReservationChanged,
     ReservationEnded,
@@ -126,7 +127,7 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
         case NodeLeft():
             job = state.jobs[event.job_id]
             return [_let_go(state, event.node, job.id, job.run), *_tell(job), _SCHEDULE, JobChanged(job.id)]
-        case PartitionChanged() | ReservationEnded() | NodeWeightChanged():
+        case PartitionChanged() | PartitionUpdated() | ReservationEnded() | NodeWeightChanged():
             return [_SCHEDULE]
         case CheckpointReported():
             return _reported(state.jobs[event.job_id], event)

@@ -20,6 +20,7 @@ from minislurm.cluster.events import (
     NodeChanged,
     NodeWeightChanged,
     PartitionChanged,
+    PartitionUpdated,
     PendingEnded,
     RequestHandled,
     TaskDetached,
@@ -54,6 +55,7 @@ from minislurm.cluster.state import ClusterState
 from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import BATCH_STEP, JobId
 from minislurm.domain.job import EndCause, Job
+from minislurm.domain.partition_settings import settings_problem
 from minislurm.domain.states import JobState, NodeState, Reason
 from minislurm.domain.views import JobTarget
 
@@ -381,9 +383,22 @@ def decide_update_node(state: ClusterState, message: UpdateNode, now: float) -> 
 def decide_update_partition(state: ClusterState, message: UpdatePartition, now: float) -> Answer:
     if not message.caller.is_operator:
         return Refusal(RefusalCode.ACCESS)
-    if message.name not in state.partitions:
+    configured = state.configuration.partition(message.name)
+    if configured is None:
         return Refusal(RefusalCode.INVALID_PARTITION)
-    return [PartitionChanged(now, message.name, message.state)]
+    events: list[Event] = []
+    if message.settings:
+        settings = {**state.partition_settings.get(message.name, {}), **message.settings}
+        problem = settings_problem(configured, settings)
+        if problem:
+            return Refusal(RefusalCode.INVALID_PARTITION_SETTING, details=(problem,))
+        qos, tree = message.settings.get("qos"), state.accounts.tree
+        if qos and not tree.is_empty and qos not in tree.qos:
+            return Refusal(RefusalCode.INVALID_QOS)
+        events.append(PartitionUpdated(now, message.name, settings))
+    if message.state is not None:
+        events.append(PartitionChanged(now, message.name, message.state))
+    return events
 
 
 def decide_change_accounts(state: ClusterState, message: ChangeAccounts, now: float) -> Answer:

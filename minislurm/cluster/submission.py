@@ -12,6 +12,7 @@ from minislurm.cluster.accounts import longest_s, refuse_access, refuse_job, ref
 from minislurm.cluster.budgets import is_amount
 from minislurm.cluster.elastic_jobs import refuse_elastic, refuse_elastic_components
 from minislurm.cluster.events import Event, JobSubmitted
+from minislurm.cluster.fitting import refuse_what_never_fits
 from minislurm.cluster.het_jobs import component_spec, refuse_components
 from minislurm.cluster.messages import Caller, SubmitJob
 from minislurm.cluster.state import ClusterState
@@ -76,7 +77,9 @@ def _accepted(
     if refusal is not None:
         return refusal
     job = record_of(state, with_defaults(state, charged, partition), partition, now)
-    refusal = reservations.refuse_use(state, job, partition.nodes)
+    refusal = refuse_what_never_fits(state, job.request, partition)
+    if refusal is None:
+        refusal = reservations.refuse_use(state, job, partition.nodes)
     if refusal is None and job.priority is not None and not caller.is_operator:
         refusal = refuse_priority(state.accounts, job, partition)
     if refusal is None and state.accounts.limits_are_enforced:
@@ -87,7 +90,9 @@ def _accepted(
 def _partition_of(state: ClusterState, spec: JobSpec) -> Partition | Refusal:
     if not spec.partition:
         default = state.configuration.default_partition
-        return default or Refusal(RefusalCode.INVALID_PARTITION, details=("No partition specified",))
+        if default is None:
+            return Refusal(RefusalCode.INVALID_PARTITION, details=("No partition specified",))
+        return state.partitions[default.name]
     found = state.partitions.get(spec.partition)
     if found is None:
         detail = f"invalid partition specified: {spec.partition}"

@@ -253,13 +253,12 @@ class AccountsPass:
         if taken is None or not self.is_fair(jobs.partition):
             return ()
         if self._fair is None:
-            running = {
-                (holder.name, holder.user): use.tres
-                for holder, use in (self._limits.ledger if self._limits else taken.ledger).uses.items()
-                if holder.kind == "user"
-            }
+            ledger = self._limits.ledger if self._limits else taken.ledger
+            users = [(holder, use) for holder, use in ledger.uses.items() if holder.kind == "user"]
+            running = {(holder.name, holder.user): use.tres for holder, use in users}
+            count = sum(use.jobs for _, use in users)
             self._fair = FairOrder(
-                taken.tree, running, taken.history.usage, taken.capacity, taken.half_life_s
+                taken.tree, running, taken.history.usage, taken.capacity, taken.half_life_s, count
             )
         return self._fair.key(jobs.account, jobs.user_name)
 

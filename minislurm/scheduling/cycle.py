@@ -12,7 +12,6 @@ from math import isfinite
 import numpy as np
 
 from minislurm.domain.configuration import Partition
-from minislurm.domain.ids import NodeName
 from minislurm.domain.preemption import NO_WISH
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import Reason
@@ -42,9 +41,8 @@ from minislurm.scheduling.nodes import Counts, Mask, Share
 from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.order import Entry, Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
-from minislurm.scheduling.preemption import Victim, Victims, Way
+from minislurm.scheduling.preemption import Victim, Victims, preemption_of, rival_of
 from minislurm.scheduling.ranks import Ranks
-from minislurm.scheduling.rivals import Rival, preempted_by
 from minislurm.scheduling.room import Room
 from minislurm.scheduling.rooms import RoomMaker, Rooms
 from minislurm.scheduling.single import fits
@@ -496,7 +494,8 @@ class _Cycle:
                 return wait
         most = (jobs.preemption or NO_WISH).most(self._snapshot.preemption.max_victims)
         is_single = jobs.request.nodes_max == 1
-        way = yield from victims.find(self._rival(turn), free, fits, single_node=is_single, most=most)
+        rival = rival_of(turn, self._snapshot, self._accounts)
+        way = yield from victims.find(rival, free, fits, single_node=is_single, most=most)
         if way is None:
             return None
         victims.choose(way)
@@ -508,35 +507,9 @@ class _Cycle:
             self._accounts.kept_for(jobs, way.shares, rows)
         names = tuple([self._table.inventory.names[share.node] for share in way.shares])
         if way.victims and way.time <= self._now:
-            self.preemptions.append(self._preemption(turn, way, names))
+            tres, after = tres_of_shares(way.shares, rows), self._draft.placed
+            self.preemptions.append(preemption_of(way, turn.job.job_id, names, rival.priority, tres, after))
         return Wait(Reason.RESOURCES, start_estimate=way.time, planned_nodes=names)
-
-    def _rival(self, turn: Turn) -> Rival:
-        jobs, snapshot = turn.jobs, self._snapshot
-        wish, cluster = jobs.preemption or NO_WISH, snapshot.preemption
-        return Rival(
-            jobs.partition,
-            turn.job.eligible_time,
-            self._accounts.party(jobs),
-            turn.priority.at(turn.job.eligible_time),
-            wish.policy or "borrowers",
-            wish.difference(cluster.min_priority_difference),
-            frozenset(snapshot.qos_preempts.get(jobs.qos, ())),
-            preempted_by(snapshot.qos_preempts, jobs.qos) if snapshot.qos_preempts else frozenset(),
-        )
-
-    def _preemption(self, turn: Turn, way: Way, names: tuple[NodeName, ...]) -> Preemption:
-        return Preemption(
-            turn.job.job_id,
-            tuple([(victim.run.job_id, victim.run.run) for victim in way.victims]),
-            names,
-            way.cost,
-            tuple([victim.cost for victim in way.victims]),
-            way.alternatives,
-            turn.priority.at(turn.job.eligible_time),
-            tres_of_shares(way.shares, self._table.inventory.rows),
-            self._draft.placed,
-        )
 
     def _hand_back(self, turn: Turn, free: Counts, fits: Fit) -> Generator[None, None, Wait | None]:
         """The same by nodes that elastic runs have beyond their minimum. Only for the first that waits in its

@@ -15,15 +15,20 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from math import inf
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from minislurm.domain.preemption import Alternative
+from minislurm.domain.ids import JobId, NodeName
+from minislurm.domain.preemption import NO_WISH, Alternative
 from minislurm.scheduling.costs import cost_at, cost_of, next_checkpoint, typical_unsaved_s
-from minislurm.scheduling.model import RunningJob, Snapshot
+from minislurm.scheduling.model import Preemption, RunningJob, Snapshot
 from minislurm.scheduling.nodes import Counts, Inventory, Share
 from minislurm.scheduling.reclaim import Laws, party_of
-from minislurm.scheduling.rivals import Cause, Rival, cause_of, gives_way, next_time
+from minislurm.scheduling.rivals import Cause, Rival, cause_of, gives_way, next_time, preempted_by
 from minislurm.scheduling.timeline import with_released
+
+if TYPE_CHECKING:
+    from minislurm.scheduling.accounts import AccountsPass
+    from minislurm.scheduling.order import Turn
 
 #: So many racks, or nodes, are looked at one by one: those with the cheapest runs.
 _PLACES = 16
@@ -262,6 +267,31 @@ class Victims:
                 if weight < way.weight:
                     way = way._replace(time=time, weight=weight)
         return way
+
+
+def rival_of(turn: Turn, snapshot: Snapshot, accounts: AccountsPass) -> Rival:
+    """The next job of a class, as one that would start in somebody's place."""
+    jobs, cluster = turn.jobs, snapshot.preemption
+    wish, preempts = jobs.preemption or NO_WISH, snapshot.qos_preempts
+    return Rival(
+        jobs.partition,
+        turn.job.eligible_time,
+        accounts.party(jobs),
+        turn.priority.at(turn.job.eligible_time),
+        wish.policy or "borrowers",
+        wish.difference(cluster.min_priority_difference),
+        frozenset(preempts.get(jobs.qos, ())),
+        preempted_by(preempts, jobs.qos),
+    )
+
+
+def preemption_of(
+    way: Way, job_id: JobId, nodes: tuple[NodeName, ...], priority: int, tres: dict[str, int], after: int
+) -> Preemption:
+    """As the plan has it. `tres`: what the job takes; `after`: so many placements of the plan."""
+    victims = tuple([(victim.run.job_id, victim.run.run) for victim in way.victims])
+    costs = tuple([victim.cost for victim in way.victims])
+    return Preemption(job_id, victims, nodes, way.cost, costs, way.alternatives, priority, tres, after)
 
 
 def _rank(victim: Victim) -> _Rank:

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Event(_message.Message):
-    __slots__ = ("version", "cluster_configured", "job_submitted", "job_updated", "job_eligible", "dependency_settled", "run_placed", "node_prepared", "run_started", "run_ending", "node_released", "run_ended", "pending_ended", "job_signalled", "step_created", "step_node_ended", "node_registered", "node_changed", "partition_changed", "jobs_purged", "request_handled", "requests_forgotten", "task_detached", "job_requeued", "stale_run_ended", "reservation_changed", "reservation_ended", "node_weight_changed", "accounts_changed", "checkpoint_reported", "checkpoint_requested", "checkpoint_withdrawn", "checkpoint_listening", "checkpoint_dropped", "resize_begun", "nodes_joined", "nodes_not_joined", "node_left")
+    __slots__ = ("version", "cluster_configured", "job_submitted", "job_updated", "job_eligible", "dependency_settled", "run_placed", "node_prepared", "run_started", "run_ending", "node_released", "run_ended", "pending_ended", "job_signalled", "step_created", "step_node_ended", "node_registered", "node_changed", "partition_changed", "partition_updated", "jobs_purged", "request_handled", "requests_forgotten", "task_detached", "job_requeued", "stale_run_ended", "reservation_changed", "reservation_ended", "node_weight_changed", "accounts_changed", "checkpoint_reported", "checkpoint_requested", "checkpoint_withdrawn", "checkpoint_listening", "checkpoint_dropped", "resize_begun", "nodes_joined", "nodes_not_joined", "node_left")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_CONFIGURED_FIELD_NUMBER: _ClassVar[int]
     JOB_SUBMITTED_FIELD_NUMBER: _ClassVar[int]
@@ -28,6 +28,7 @@ class Event(_message.Message):
     NODE_REGISTERED_FIELD_NUMBER: _ClassVar[int]
     NODE_CHANGED_FIELD_NUMBER: _ClassVar[int]
     PARTITION_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_UPDATED_FIELD_NUMBER: _ClassVar[int]
     JOBS_PURGED_FIELD_NUMBER: _ClassVar[int]
     REQUEST_HANDLED_FIELD_NUMBER: _ClassVar[int]
     REQUESTS_FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
@@ -66,6 +67,7 @@ class Event(_message.Message):
     node_registered: NodeRegistered
     node_changed: NodeChanged
     partition_changed: PartitionChanged
+    partition_updated: PartitionUpdated
     jobs_purged: JobsPurged
     request_handled: RequestHandled
     requests_forgotten: RequestsForgotten
@@ -85,7 +87,7 @@ class Event(_message.Message):
     nodes_joined: NodesJoined
     nodes_not_joined: NodesNotJoined
     node_left: NodeLeft
-    def __init__(self, version: _Optional[int] = ..., cluster_configured: _Optional[_Union[ClusterConfigured, _Mapping]] = ..., job_submitted: _Optional[_Union[JobSubmitted, _Mapping]] = ..., job_updated: _Optional[_Union[JobUpdated, _Mapping]] = ..., job_eligible: _Optional[_Union[JobEligible, _Mapping]] = ..., dependency_settled: _Optional[_Union[DependencySettled, _Mapping]] = ..., run_placed: _Optional[_Union[RunPlaced, _Mapping]] = ..., node_prepared: _Optional[_Union[NodePrepared, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_ending: _Optional[_Union[RunEnding, _Mapping]] = ..., node_released: _Optional[_Union[NodeReleased, _Mapping]] = ..., run_ended: _Optional[_Union[RunEnded, _Mapping]] = ..., pending_ended: _Optional[_Union[PendingEnded, _Mapping]] = ..., job_signalled: _Optional[_Union[JobSignalled, _Mapping]] = ..., step_created: _Optional[_Union[StepCreated, _Mapping]] = ..., step_node_ended: _Optional[_Union[StepNodeEnded, _Mapping]] = ..., node_registered: _Optional[_Union[NodeRegistered, _Mapping]] = ..., node_changed: _Optional[_Union[NodeChanged, _Mapping]] = ..., partition_changed: _Optional[_Union[PartitionChanged, _Mapping]] = ..., jobs_purged: _Optional[_Union[JobsPurged, _Mapping]] = ..., request_handled: _Optional[_Union[RequestHandled, _Mapping]] = ..., requests_forgotten: _Optional[_Union[RequestsForgotten, _Mapping]] = ..., task_detached: _Optional[_Union[TaskDetached, _Mapping]] = ..., job_requeued: _Optional[_Union[JobRequeued, _Mapping]] = ..., stale_run_ended: _Optional[_Union[StaleRunEnded, _Mapping]] = ..., reservation_changed: _Optional[_Union[ReservationChanged, _Mapping]] = ..., reservation_ended: _Optional[_Union[ReservationEnded, _Mapping]] = ..., node_weight_changed: _Optional[_Union[NodeWeightChanged, _Mapping]] = ..., accounts_changed: _Optional[_Union[AccountsChanged, _Mapping]] = ..., checkpoint_reported: _Optional[_Union[CheckpointReported, _Mapping]] = ..., checkpoint_requested: _Optional[_Union[CheckpointRequested, _Mapping]] = ..., checkpoint_withdrawn: _Optional[_Union[CheckpointWithdrawn, _Mapping]] = ..., checkpoint_listening: _Optional[_Union[CheckpointListening, _Mapping]] = ..., checkpoint_dropped: _Optional[_Union[CheckpointDropped, _Mapping]] = ..., resize_begun: _Optional[_Union[ResizeBegun, _Mapping]] = ..., nodes_joined: _Optional[_Union[NodesJoined, _Mapping]] = ..., nodes_not_joined: _Optional[_Union[NodesNotJoined, _Mapping]] = ..., node_left: _Optional[_Union[NodeLeft, _Mapping]] = ...) -> None: ...
+    def __init__(self, version: _Optional[int] = ..., cluster_configured: _Optional[_Union[ClusterConfigured, _Mapping]] = ..., job_submitted: _Optional[_Union[JobSubmitted, _Mapping]] = ..., job_updated: _Optional[_Union[JobUpdated, _Mapping]] = ..., job_eligible: _Optional[_Union[JobEligible, _Mapping]] = ..., dependency_settled: _Optional[_Union[DependencySettled, _Mapping]] = ..., run_placed: _Optional[_Union[RunPlaced, _Mapping]] = ..., node_prepared: _Optional[_Union[NodePrepared, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_ending: _Optional[_Union[RunEnding, _Mapping]] = ..., node_released: _Optional[_Union[NodeReleased, _Mapping]] = ..., run_ended: _Optional[_Union[RunEnded, _Mapping]] = ..., pending_ended: _Optional[_Union[PendingEnded, _Mapping]] = ..., job_signalled: _Optional[_Union[JobSignalled, _Mapping]] = ..., step_created: _Optional[_Union[StepCreated, _Mapping]] = ..., step_node_ended: _Optional[_Union[StepNodeEnded, _Mapping]] = ..., node_registered: _Optional[_Union[NodeRegistered, _Mapping]] = ..., node_changed: _Optional[_Union[NodeChanged, _Mapping]] = ..., partition_changed: _Optional[_Union[PartitionChanged, _Mapping]] = ..., partition_updated: _Optional[_Union[PartitionUpdated, _Mapping]] = ..., jobs_purged: _Optional[_Union[JobsPurged, _Mapping]] = ..., request_handled: _Optional[_Union[RequestHandled, _Mapping]] = ..., requests_forgotten: _Optional[_Union[RequestsForgotten, _Mapping]] = ..., task_detached: _Optional[_Union[TaskDetached, _Mapping]] = ..., job_requeued: _Optional[_Union[JobRequeued, _Mapping]] = ..., stale_run_ended: _Optional[_Union[StaleRunEnded, _Mapping]] = ..., reservation_changed: _Optional[_Union[ReservationChanged, _Mapping]] = ..., reservation_ended: _Optional[_Union[ReservationEnded, _Mapping]] = ..., node_weight_changed: _Optional[_Union[NodeWeightChanged, _Mapping]] = ..., accounts_changed: _Optional[_Union[AccountsChanged, _Mapping]] = ..., checkpoint_reported: _Optional[_Union[CheckpointReported, _Mapping]] = ..., checkpoint_requested: _Optional[_Union[CheckpointRequested, _Mapping]] = ..., checkpoint_withdrawn: _Optional[_Union[CheckpointWithdrawn, _Mapping]] = ..., checkpoint_listening: _Optional[_Union[CheckpointListening, _Mapping]] = ..., checkpoint_dropped: _Optional[_Union[CheckpointDropped, _Mapping]] = ..., resize_begun: _Optional[_Union[ResizeBegun, _Mapping]] = ..., nodes_joined: _Optional[_Union[NodesJoined, _Mapping]] = ..., nodes_not_joined: _Optional[_Union[NodesNotJoined, _Mapping]] = ..., node_left: _Optional[_Union[NodeLeft, _Mapping]] = ...) -> None: ...
 
 class ClusterConfigured(_message.Message):
     __slots__ = ("time", "configuration")
@@ -375,6 +377,23 @@ class PartitionChanged(_message.Message):
     state: str
     def __init__(self, time: _Optional[float] = ..., name: _Optional[str] = ..., state: _Optional[str] = ...) -> None: ...
 
+class PartitionUpdated(_message.Message):
+    __slots__ = ("time", "name", "settings")
+    class SettingsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    name: str
+    settings: _containers.ScalarMap[str, str]
+    def __init__(self, time: _Optional[float] = ..., name: _Optional[str] = ..., settings: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
 class JobsPurged(_message.Message):
     __slots__ = ("time", "job_ids")
     TIME_FIELD_NUMBER: _ClassVar[int]
@@ -432,8 +451,21 @@ class RequestRecord(_message.Message):
     step_id: int
     def __init__(self, request_id: _Optional[str] = ..., time: _Optional[float] = ..., job_id: _Optional[int] = ..., step_id: _Optional[int] = ...) -> None: ...
 
+class PartitionSettings(_message.Message):
+    __slots__ = ("values",)
+    class ValuesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    values: _containers.ScalarMap[str, str]
+    def __init__(self, values: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
 class StateHeader(_message.Message):
-    __slots__ = ("next_job_id", "configuration", "partition_states", "accounts_version", "placements")
+    __slots__ = ("next_job_id", "configuration", "partition_states", "partition_settings", "accounts_version", "placements")
     class PartitionStatesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -441,17 +473,26 @@ class StateHeader(_message.Message):
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class PartitionSettingsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: PartitionSettings
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[PartitionSettings, _Mapping]] = ...) -> None: ...
     NEXT_JOB_ID_FIELD_NUMBER: _ClassVar[int]
     CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
     PARTITION_STATES_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_SETTINGS_FIELD_NUMBER: _ClassVar[int]
     ACCOUNTS_VERSION_FIELD_NUMBER: _ClassVar[int]
     PLACEMENTS_FIELD_NUMBER: _ClassVar[int]
     next_job_id: int
     configuration: str
     partition_states: _containers.ScalarMap[str, str]
+    partition_settings: _containers.MessageMap[str, PartitionSettings]
     accounts_version: int
     placements: int
-    def __init__(self, next_job_id: _Optional[int] = ..., configuration: _Optional[str] = ..., partition_states: _Optional[_Mapping[str, str]] = ..., accounts_version: _Optional[int] = ..., placements: _Optional[int] = ...) -> None: ...
+    def __init__(self, next_job_id: _Optional[int] = ..., configuration: _Optional[str] = ..., partition_states: _Optional[_Mapping[str, str]] = ..., partition_settings: _Optional[_Mapping[str, PartitionSettings]] = ..., accounts_version: _Optional[int] = ..., placements: _Optional[int] = ...) -> None: ...
 
 class UsageRecord(_message.Message):
     __slots__ = ("account", "user", "time", "tres_seconds")

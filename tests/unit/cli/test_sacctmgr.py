@@ -313,6 +313,29 @@ def test_a_file_that_is_wrong_is_refused_whole(controller: Controller, run: Run,
 
 
 @pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "has no [[accounts]]; an empty tree has at least the one named root"),
+        (b"[[qos]]\nname = 'q'\n", "has no [[accounts]]; an empty tree has at least the one named root"),
+    ],
+)
+def test_a_file_that_was_cut_off_does_not_remove_everything(
+    controller: Controller, filled: Run, tmp_path: Any, content: bytes, said: str
+) -> None:
+    path = tmp_path / "tree.toml"
+    path.write_bytes(content)
+    before = controller.changed
+    assert filled("-i load", str(path)) == (1, f"sacctmgr: error: {path}: {said}\n")
+    assert controller.changed == before
+
+
+def test_a_file_that_is_no_text_is_named(run: Run, tmp_path: Any) -> None:
+    path = tmp_path / "tree.toml"
+    path.write_bytes(b"[[accounts]]\nname = '\xff'\n")
+    assert run("-i load", str(path)) == (1, f"sacctmgr: error: {path}:2: not text in UTF-8\n")
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("[[accounts]]\nparent = 'a'", "f: [[accounts]] number 1: has no name"),

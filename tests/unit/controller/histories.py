@@ -80,7 +80,8 @@ def a_history(seed: int, steps: int = 75) -> SimCluster:
             case 10:
                 cluster.tell(PurgeDue())
                 state = chance.choice(list(PartitionState))
-                cluster.tell(UpdatePartition("batch", OPERATOR, state))
+                settings = {"max_nodes": chance.choice(["", "1", "2"]), "priority_tier": f"{number}"}
+                cluster.tell(UpdatePartition("batch", OPERATOR, state, settings))
             case 11:
                 _reserve(cluster, chance, node)
                 _change_accounts(cluster, chance)

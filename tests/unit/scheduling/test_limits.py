@@ -48,7 +48,7 @@ def test_a_group_limit_holds_for_all_below() -> None:
     assert reason(limits, ann("c"), {"gres/gpu": 2}) == "AssocGrpGRES"
     hit = limits.hit(ann("c"), {"gres/gpu": 2}, 60.0)
     assert hit is not None
-    assert hit.detail == "a: gres/gpu 3 in use, gres/gpu 2 asked, at most 4"
+    assert hit.detail == "account a: gres/gpu 3 in use, gres/gpu 2 asked, at most 4"
     assert reason(limits, ann("c"), {"cpu": 50}) == "", "what is not asked for does not matter"
 
 

@@ -43,7 +43,7 @@ from minislurm.domain.ids import Bitmap, JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.node import Node
 from minislurm.domain.resources import NodeAllocation
-from minislurm.domain.states import JobState, NodeState, Reason
+from minislurm.domain.states import JobState, Reason
 from minislurm.domain.tres import tres_of_allocation
 
 
@@ -354,7 +354,7 @@ def _release(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
     node.memory_used_mib -= part.memory_mib
     node.jobs.discard(job.id)
     node.last_busy_time = now
-    if node.state is NodeState.DOWN:
+    if node.is_lost:
         # Given up, but perhaps still running there: nothing new until the node says that it is gone.
         node.stale_runs = (*node.stale_runs, f"{job.id}.{job.run}")
     state.touch_node(name)
@@ -418,6 +418,7 @@ def _register(state: ClusterState, event: NodeRegistered) -> None:
     node = state.nodes[event.node]
     moved = node.facts.topology != event.facts.topology
     node.facts = event.facts
+    node.witnesses = event.witnesses
     state.kept.kinds.clear()
     if moved:
         state.place_nodes()
@@ -441,5 +442,6 @@ def _change_node(state: ClusterState, event: NodeChanged) -> None:
     node.reason = event.reason
     node.reason_time = event.reason_time
     node.reason_user_id = event.reason_user_id
+    node.given_up = event.given_up
     state.touch_node(node.name)
     state.accounts.capacity_is_known = False

@@ -18,6 +18,7 @@ from minislurm.cluster.messages import (
     LastStartPassed,
     Message,
     NodeAnswers,
+    NodeGivenUp,
     NodeReport,
     NodeSilent,
     PlacementProposed,
@@ -92,6 +93,8 @@ def decide(state: ClusterState, message: Message, now: float) -> list[Event] | R
             return node_messages.decide_registration(state, message, now)
         case NodeSilent():
             return node_messages.decide_silence(state, message, now)
+        case NodeGivenUp():
+            return node_messages.decide_given_up(state, message, now)
         case NodeAnswers():
             return node_messages.decide_answer(state, message, now)
         case PrepareFailed():

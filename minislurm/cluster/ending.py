@@ -6,7 +6,7 @@ from minislurm.cluster.events import RunEnding
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import EndCause, Job
-from minislurm.domain.states import JobState, NodeState, Reason
+from minislurm.domain.states import JobState, Reason
 
 
 def end_run(
@@ -27,7 +27,7 @@ def end_run(
     preemptor: JobId | None = None,
     comes_back: str = "",
 ) -> RunEnding:
-    """The fact that a run is being ended. Nodes that are DOWN are not waited for. `comes_back`: the
+    """The fact that a run is being ended. Nodes that were given up are not waited for. `comes_back`: the
     cause for which a run that gives way (to `preemptor`) is requeued, if it can be; "": it is not."""
     final, reason = _outcome(cause, exit_code, exit_signal, launch_failed, out_of_memory)
     requeue_cause = _requeue_cause(job, cause, comes_back)
@@ -57,7 +57,7 @@ def end_run(
 
 def down_nodes(state: ClusterState, job: Job) -> tuple[NodeName, ...]:
     """Those of the run that nobody waits for."""
-    return tuple(part.node for part in job.allocation if state.nodes[part.node].state is NodeState.DOWN)
+    return tuple(part.node for part in job.allocation if state.nodes[part.node].given_up)
 
 
 def _outcome(

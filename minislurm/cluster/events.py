@@ -197,6 +197,8 @@ class NodeRegistered(Struct, frozen=True):
     node: NodeName
     facts: NodeFacts
     runs: tuple[KnownRun, ...] = ()
+    #: Whom it was told to ask when it loses the controller.
+    witnesses: tuple[NodeName, ...] = ()
 
 
 class StaleRunEnded(Struct, frozen=True):
@@ -219,6 +221,8 @@ class NodeChanged(Struct, frozen=True):
     reason: str = ""
     reason_time: float = 0.0
     reason_user_id: int = 0
+    #: Nobody waits for it any more: what it ran may start elsewhere.
+    given_up: bool = False
 
 
 class PartitionChanged(Struct, frozen=True):

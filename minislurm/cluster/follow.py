@@ -200,14 +200,16 @@ def _as_detached(waiting: Job, job_id: JobId, task_id: int) -> Job:
 
 
 def _lose_runs(state: ClusterState, event: NodeChanged) -> Iterator[Event]:
-    """The node is DOWN: its runs are lost, and what it held of runs that are ending is free."""
+    """The node is DOWN: its runs are lost, and end on their other nodes. What it held of them is free when it
+    is given up (or says that nothing is left): it may still run them."""
     name: NodeName = event.node
     for job_id in sorted(state.nodes[name].jobs):
         job = state.jobs[job_id]
         if job_id not in state.nodes[name].jobs:
             continue  # a component that has ended with another one
         if job.state is JobState.COMPLETING:
-            yield NodeReleased(event.time, job.id, job.run, name)
+            if event.given_up:
+                yield NodeReleased(event.time, job.id, job.run, name)
         elif job.state is JobState.CONFIGURING:
             yield end_run(state, job, EndCause.LAUNCH_FAILURE, event.time, avoid_nodes=(name,))
         else:

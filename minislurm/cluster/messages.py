@@ -149,6 +149,8 @@ class RunReport(Struct, frozen=True):
     launch_failed: bool = False
     out_of_memory: bool = False
     running_steps: tuple[StepId, ...] = ()
+    #: The node ended it, since it was cut off from the controller for too long.
+    node_lost: bool = False
 
 
 class RegisterNode(Struct, frozen=True):
@@ -162,6 +164,12 @@ class NodeSilent(Struct, frozen=True):
 
     node: NodeName
     lost: bool = False
+
+
+class NodeGivenUp(Struct, frozen=True):
+    """A lost node has had its time to end its runs (`contacts.py` says when)."""
+
+    node: NodeName
 
 
 class NodeAnswers(Struct, frozen=True):
@@ -286,6 +294,7 @@ Message = (
     | RememberRequest
     | RegisterNode
     | NodeSilent
+    | NodeGivenUp
     | NodeAnswers
     | NodeReport
     | PrepareFailed

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from copy import copy
 
+from msgspec.structs import replace
+
 from minislurm.cluster.ending import end_run
 from minislurm.cluster.events import (
     Event,
@@ -16,6 +18,7 @@ from minislurm.cluster.events import (
 from minislurm.cluster.het_jobs import without_repeats
 from minislurm.cluster.messages import (
     NodeAnswers,
+    NodeGivenUp,
     NodeReport,
     NodeSilent,
     RegisterNode,
@@ -23,6 +26,7 @@ from minislurm.cluster.messages import (
 )
 from minislurm.cluster.runs import current, decide_report
 from minislurm.cluster.state import ClusterState
+from minislurm.cluster.witnesses import choose_witnesses
 from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.node import Node
@@ -40,7 +44,7 @@ def decide_registration(state: ClusterState, message: RegisterNode, now: float) 
         return Refusal(RefusalCode.INVALID_NODE_NAME)
     known = tuple(KnownRun(run.job_id, run.run, run.phase == "CLEAN") for run in message.runs)
     events: list[Event] = [
-        NodeRegistered(now, node.name, message.facts, known),
+        NodeRegistered(now, node.name, message.facts, known, choose_witnesses(state, node)),
         _answering(node, now),
     ]
     for run in message.runs:
@@ -71,9 +75,13 @@ def _answering(node: Node, now: float) -> NodeChanged:
 
 
 def _catch_up(state: ClusterState, node: Node, run: RunReport, now: float) -> list[Event]:
+    job = current(state, run.job_id, run.run)
+    if run.node_lost and job is not None and job.state in (JobState.CONFIGURING, JobState.RUNNING):
+        # It ended its part of the run itself, just before it was given up.
+        released = (node.name,) if run.phase == "CLEAN" else ()
+        return [end_run(state, job, EndCause.NODE_FAIL, now, released_nodes=released)]
     answer = decide_report(state, NodeReport(node.name, run, clean=run.phase == "CLEAN"), now)
     assert not isinstance(answer, Refusal)
-    job = current(state, run.job_id, run.run)
     exited_clean = run.phase == "CLEAN" and job is not None and job.state is JobState.RUNNING
     if exited_clean and job is not None and job.batch_host == node.name and job.spec.is_batch:
         # Over before its end could be said: the report of the exit and of the clean-up in one.
@@ -112,16 +120,24 @@ def decide_silence(state: ClusterState, message: NodeSilent, now: float) -> Answ
         if not node.responding:
             return []
         return [_changed(node, now, node.state, responding=False)]
-    if node.state is NodeState.DOWN:
+    if node.state is NodeState.DOWN and not node.responding:
         return []
     return [_changed(node, now, NodeState.DOWN, responding=False)]
+
+
+def decide_given_up(state: ClusterState, message: NodeGivenUp, now: float) -> Answer:
+    node = state.nodes.get(message.node)
+    if node is None or node.state is not NodeState.DOWN or node.responding or node.given_up:
+        return []
+    return [replace(_changed(node, now, NodeState.DOWN, responding=False), given_up=True)]
 
 
 def _changed(node: Node, now: float, new_state: NodeState, *, responding: bool) -> NodeChanged:
     reason, since, by = node.reason, node.reason_time, node.reason_user_id
     if new_state is NodeState.DOWN and not reason:
         reason, since, by = SILENT, now, 0
-    return NodeChanged(now, node.name, new_state, responding, node.drained, reason, since, by)
+    changed = NodeChanged(now, node.name, new_state, responding, node.drained, reason, since, by)
+    return replace(changed, given_up=node.given_up and new_state is NodeState.DOWN)
 
 
 def decide_answer(state: ClusterState, message: NodeAnswers, now: float) -> Answer:

@@ -215,6 +215,9 @@ def _exited(state: ClusterState, job: Job, message: NodeReport, now: float) -> l
         return _clean(job, message.node, now) if message.clean else []
     if job.state is JobState.COMPLETING:
         return _clean(job, message.node, now) if message.clean else []
+    if report.node_lost:
+        released = (message.node,) if message.clean else ()
+        return [end_run(state, job, EndCause.NODE_FAIL, now, released_nodes=released)]
     return [
         end_run(
             state,

@@ -91,7 +91,8 @@ class NodeService(node_pb2_grpc.NodeControlServicer):
             if message is grpc.aio.EOF:
                 connection.close()
                 return
-            self._hub.heard(connection.node)
+            beat = message.heartbeat.number if message.HasField("heartbeat") else 0
+            self._hub.heard(connection, beat)
             match message.WhichOneof("kind"):
                 case "heartbeat":
                     node = self._engine.state.nodes[connection.node]
@@ -140,6 +141,7 @@ def _message_of(node: NodeName, report: Any) -> Message:
                     end_time=exited.time,
                     launch_failed=exited.launch_failed,
                     out_of_memory=exited.out_of_memory,
+                    node_lost=exited.node_lost,
                 ),
                 clean=exited.clean,
             )
@@ -162,4 +164,5 @@ def _run_report(run: Any) -> RunReport:
         run.end_time,
         launch_failed=run.launch_failed,
         running_steps=tuple(StepId(step) for step in run.running_steps),
+        node_lost=run.node_lost,
     )

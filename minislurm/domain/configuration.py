@@ -35,6 +35,8 @@ class TimersSection(Struct, frozen=True):
     node_suspect_s: float = 12.0
     #: Silence after which a node is DOWN and its runs are lost.
     node_timeout_s: float = 60.0
+    #: So long after that a lost node still has to end its runs itself; only then they start elsewhere.
+    node_grace_s: float = 4.0
     #: All nodes of a gang must have answered PREPARE by then.
     prepare_timeout_s: float = 20.0
     #: Between SIGTERM and SIGKILL.

@@ -37,10 +37,11 @@ def _sections(configuration: Configuration) -> Iterator[tuple[str, str]]:
             f"[timers] node_suspect_s = {timers.node_suspect_s:g}",
             f"must be above heartbeat_interval_s ({timers.heartbeat_interval_s:g})",
         )
-    if timers.node_timeout_s < timers.node_suspect_s:
+    if timers.node_timeout_s <= 2 * timers.node_suspect_s:
+        # Before that a node could not tell a controller that is away from being cut off itself.
         yield (
             f"[timers] node_timeout_s = {timers.node_timeout_s:g}",
-            f"must be node_suspect_s ({timers.node_suspect_s:g}) or more",
+            f"must be more than twice node_suspect_s ({timers.node_suspect_s:g})",
         )
     try:
         parse_weights(configuration.accounts.billing_weights)

@@ -32,6 +32,7 @@ from minislurm.node.messages import (
     Exit,
     FinishRun,
     LaunchBatch,
+    LeaseEnded,
     NotPrepared,
     Phase,
     Prepared,
@@ -86,6 +87,9 @@ class Daemon:
         self._cgroups = cgroups
         self.core = NodeCore(node, has_epilog=bool(configuration.node.epilog))
         self.link: ControllerLink | None = None
+        #: The lease's file, and between SIGTERM and SIGKILL when it has ended (lease.py).
+        self.lease_path = ""
+        self._lease_kill_wait_s = configuration.timers.node_grace_s / 2
         self.steps: dict[tuple[RunKey, StepId], StepProcess] = {}
         #: Of runs that are prepared and not yet started.
         self._environments: dict[RunKey, dict[str, str]] = {}
@@ -121,6 +125,12 @@ class Daemon:
                     self._perform(action)
         finally:
             self._is_busy = False
+
+    def lease_ended(self) -> None:
+        """What runs here may be about to start elsewhere. The next registration tells the controller."""
+        self.handle(LeaseEnded(self._lease_kill_wait_s))
+        if self.link is not None:
+            self.link.dial_anew()
 
     def _perform(self, action: Action) -> None:
         match action:
@@ -267,7 +277,7 @@ class Daemon:
         cgroup = ""
         if self._cgroups is not None:
             cgroup = self._cgroups.make_step(key, step_name(step_id))
-        return Where(self._files.log_path(key), cgroup)
+        return Where(self._files.log_path(key), cgroup, self.lease_path, self._lease_kill_wait_s)
 
     def _launch(self, key: RunKey, step_id: StepId, order: ShepherdOrder) -> StepProcess:
         self._orders[key, step_id] = order

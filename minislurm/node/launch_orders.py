@@ -28,6 +28,9 @@ class Where(Struct, frozen=True):
 
     log: str
     cgroup: str
+    #: The node's lease, and between SIGTERM and SIGKILL when it has ended.
+    lease: str = ""
+    lease_kill_wait_s: float = 0.0
 
 
 class StepRequest(Struct, frozen=True):
@@ -126,6 +129,8 @@ def _order(prepare: Prepare, place: Place, where: Where) -> ShepherdOrder:
         "output_mode": 0o600,
         "cgroup": where.cgroup,
         "kill_on_disconnect": False,
+        "lease": where.lease,
+        "lease_kill_wait_s": where.lease_kill_wait_s,
     }
 
 

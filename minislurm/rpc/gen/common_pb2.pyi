@@ -683,7 +683,7 @@ class NodeFacts(_message.Message):
     def __init__(self, cpus: _Optional[int] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuGroup, _Mapping]]] = ..., host_name: _Optional[str] = ..., address: _Optional[str] = ..., step_port: _Optional[int] = ..., architecture: _Optional[str] = ..., operating_system: _Optional[str] = ..., version: _Optional[str] = ..., boot_time: _Optional[float] = ..., daemon_start_time: _Optional[float] = ..., sockets: _Optional[int] = ..., cores_per_socket: _Optional[int] = ..., threads_per_core: _Optional[int] = ..., gpu_links: _Optional[_Iterable[str]] = ..., topology: _Optional[str] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("spec", "facts", "state", "responding", "drained", "reason", "reason_time", "reason_user_id", "last_busy_time", "cpus_used", "memory_used_mib", "gpus_used", "jobs", "cpu_load", "free_memory_mib", "stale_runs", "launch_failures", "gpu_shares", "last_placed", "changed_weight")
+    __slots__ = ("spec", "facts", "state", "responding", "drained", "reason", "reason_time", "reason_user_id", "last_busy_time", "cpus_used", "memory_used_mib", "gpus_used", "jobs", "cpu_load", "free_memory_mib", "stale_runs", "launch_failures", "gpu_shares", "last_placed", "changed_weight", "given_up", "witnesses")
     class GpuSharesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -711,6 +711,8 @@ class Node(_message.Message):
     GPU_SHARES_FIELD_NUMBER: _ClassVar[int]
     LAST_PLACED_FIELD_NUMBER: _ClassVar[int]
     CHANGED_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    GIVEN_UP_FIELD_NUMBER: _ClassVar[int]
+    WITNESSES_FIELD_NUMBER: _ClassVar[int]
     spec: NodeSpec
     facts: NodeFacts
     state: str
@@ -731,7 +733,9 @@ class Node(_message.Message):
     gpu_shares: _containers.ScalarMap[int, int]
     last_placed: int
     changed_weight: int
-    def __init__(self, spec: _Optional[_Union[NodeSpec, _Mapping]] = ..., facts: _Optional[_Union[NodeFacts, _Mapping]] = ..., state: _Optional[str] = ..., responding: bool = ..., drained: bool = ..., reason: _Optional[str] = ..., reason_time: _Optional[float] = ..., reason_user_id: _Optional[int] = ..., last_busy_time: _Optional[float] = ..., cpus_used: _Optional[bytes] = ..., memory_used_mib: _Optional[int] = ..., gpus_used: _Optional[bytes] = ..., jobs: _Optional[_Iterable[int]] = ..., cpu_load: _Optional[float] = ..., free_memory_mib: _Optional[int] = ..., stale_runs: _Optional[_Iterable[str]] = ..., launch_failures: _Optional[int] = ..., gpu_shares: _Optional[_Mapping[int, int]] = ..., last_placed: _Optional[int] = ..., changed_weight: _Optional[int] = ...) -> None: ...
+    given_up: bool
+    witnesses: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, spec: _Optional[_Union[NodeSpec, _Mapping]] = ..., facts: _Optional[_Union[NodeFacts, _Mapping]] = ..., state: _Optional[str] = ..., responding: bool = ..., drained: bool = ..., reason: _Optional[str] = ..., reason_time: _Optional[float] = ..., reason_user_id: _Optional[int] = ..., last_busy_time: _Optional[float] = ..., cpus_used: _Optional[bytes] = ..., memory_used_mib: _Optional[int] = ..., gpus_used: _Optional[bytes] = ..., jobs: _Optional[_Iterable[int]] = ..., cpu_load: _Optional[float] = ..., free_memory_mib: _Optional[int] = ..., stale_runs: _Optional[_Iterable[str]] = ..., launch_failures: _Optional[int] = ..., gpu_shares: _Optional[_Mapping[int, int]] = ..., last_placed: _Optional[int] = ..., changed_weight: _Optional[int] = ..., given_up: bool = ..., witnesses: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Reservation(_message.Message):
     __slots__ = ("name", "start_time", "end_time", "nodes", "users", "accounts", "partition", "flags", "begun", "request_id")

@@ -302,16 +302,18 @@ class StepNodeEnded(_message.Message):
     def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., step_id: _Optional[int] = ..., nodes: _Optional[_Iterable[str]] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ...) -> None: ...
 
 class NodeRegistered(_message.Message):
-    __slots__ = ("time", "node", "facts", "runs")
+    __slots__ = ("time", "node", "facts", "runs", "witnesses")
     TIME_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     FACTS_FIELD_NUMBER: _ClassVar[int]
     RUNS_FIELD_NUMBER: _ClassVar[int]
+    WITNESSES_FIELD_NUMBER: _ClassVar[int]
     time: float
     node: str
     facts: _common_pb2.NodeFacts
     runs: _containers.RepeatedCompositeFieldContainer[KnownRun]
-    def __init__(self, time: _Optional[float] = ..., node: _Optional[str] = ..., facts: _Optional[_Union[_common_pb2.NodeFacts, _Mapping]] = ..., runs: _Optional[_Iterable[_Union[KnownRun, _Mapping]]] = ...) -> None: ...
+    witnesses: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, time: _Optional[float] = ..., node: _Optional[str] = ..., facts: _Optional[_Union[_common_pb2.NodeFacts, _Mapping]] = ..., runs: _Optional[_Iterable[_Union[KnownRun, _Mapping]]] = ..., witnesses: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class KnownRun(_message.Message):
     __slots__ = ("job_id", "run", "clean")
@@ -324,7 +326,7 @@ class KnownRun(_message.Message):
     def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., clean: bool = ...) -> None: ...
 
 class NodeChanged(_message.Message):
-    __slots__ = ("time", "node", "state", "responding", "drained", "reason", "reason_time", "reason_user_id")
+    __slots__ = ("time", "node", "state", "responding", "drained", "reason", "reason_time", "reason_user_id", "given_up")
     TIME_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -333,6 +335,7 @@ class NodeChanged(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     REASON_TIME_FIELD_NUMBER: _ClassVar[int]
     REASON_USER_ID_FIELD_NUMBER: _ClassVar[int]
+    GIVEN_UP_FIELD_NUMBER: _ClassVar[int]
     time: float
     node: str
     state: str
@@ -341,7 +344,8 @@ class NodeChanged(_message.Message):
     reason: str
     reason_time: float
     reason_user_id: int
-    def __init__(self, time: _Optional[float] = ..., node: _Optional[str] = ..., state: _Optional[str] = ..., responding: bool = ..., drained: bool = ..., reason: _Optional[str] = ..., reason_time: _Optional[float] = ..., reason_user_id: _Optional[int] = ...) -> None: ...
+    given_up: bool
+    def __init__(self, time: _Optional[float] = ..., node: _Optional[str] = ..., state: _Optional[str] = ..., responding: bool = ..., drained: bool = ..., reason: _Optional[str] = ..., reason_time: _Optional[float] = ..., reason_user_id: _Optional[int] = ..., given_up: bool = ...) -> None: ...
 
 class PartitionChanged(_message.Message):
     __slots__ = ("time", "name", "state")

@@ -21,6 +21,8 @@ class ControllerDouble(node_pb2_grpc.NodeControlServicer):
         self._commands: asyncio.Queue[node_pb2.ControllerMessage] = asyncio.Queue()
         self._server: grpc.aio.Server | None = None
         self.acknowledging = True
+        #: Heartbeats are answered.
+        self.hearing = True
         self.registrations: list[node_pb2.Registration] = []
         self.heartbeats: list[node_pb2.Heartbeat] = []
         self.reports: list[node_pb2.Report] = []
@@ -87,6 +89,9 @@ class ControllerDouble(node_pb2_grpc.NodeControlServicer):
                         )
                     case "heartbeat":
                         self.heartbeats.append(message.heartbeat)
+                        if self.hearing:
+                            heard = node_pb2.ControllerMessage(heard=message.heartbeat.number)
+                            self._commands.put_nowait(heard)
                     case "reports":
                         if self.acknowledging:
                             reports = message.reports.reports

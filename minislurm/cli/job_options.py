@@ -59,6 +59,12 @@ class JobOptions(Struct):
     #: Credits for a GPU-hour, or a CPU-hour of a job without GPUs.
     bid: float = 0.0
     requeue: bool | None = None
+    requeue_on_timeout: bool = False
+    #: By cause.
+    max_requeues: dict[str, int] | None = None
+    on_node_fail: str = ""
+    on_task_fail: str = ""
+    spare_nodes: int = 0
     signal: SignalBeforeEnd | None = None
     clusters: str = ""
 

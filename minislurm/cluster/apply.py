@@ -90,7 +90,7 @@ def apply(state: ClusterState, event: Event) -> None:
         case NodeReleased():
             job = _touch(state, event.job_id)
             job.open_nodes = tuple(n for n in job.open_nodes if n != event.node)
-            _release(state, job, event.node, event.time)
+            _let_go(state, job, event.node, event.time)
         case PendingEnded():
             _end_pending(state, event)
         case JobSignalled():
@@ -303,12 +303,13 @@ def _place(state: ClusterState, event: RunPlaced) -> None:
     job.start_time = event.time
     job.end_time = 0.0
     job.allocation = event.allocation
+    job.spares = event.spares
     job.prepared_nodes = ()
     job.reason = Reason.NONE
     job.pending_reason = event.pending_reason or "None"
     job.start_priority = event.priority
     job.derived_exit_code = job.derived_exit_signal = 0
-    for part in event.allocation:
+    for part in job.parts:
         node = state.nodes[part.node]
         node.cpus_used = Bitmap(node.cpus_used | part.cpus)
         node.take_gpus(part)
@@ -317,7 +318,7 @@ def _place(state: ClusterState, event: RunPlaced) -> None:
         node.memory_used_mib += part.memory_mib
         node.jobs.add(job.id)
         state.touch_node(node.name)
-    job.allocated_tres = tres_of_allocation(event.allocation, state.nodes)
+    job.allocated_tres = tres_of_allocation(job.parts, state.nodes)
     job.price = event.price
     state.accounts.started(job, event.time)
     state.index_job(job)
@@ -338,12 +339,32 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
     if event.preemptor:
         job.preempt_time, job.preemptor = event.time, event.preemptor
     job.avoided_nodes = (*job.avoided_nodes, *event.avoid_nodes)
+    job.replacing = event.replacing
     job.open_nodes = tuple(p.node for p in job.allocation if p.node not in event.released_nodes)
+    if not event.replacing:
+        _release_spares(state, job, event.time)
     for name in event.avoid_nodes:
         state.nodes[name].launch_failures += 1
         state.touch_node(name)
     for name in event.released_nodes:
-        _release(state, job, name, event.time)
+        _let_go(state, job, name, event.time)
+
+
+def _release_spares(state: ClusterState, job: Job, now: float) -> None:
+    for part in job.spares:
+        _release(state, job, part.node, now)
+    job.spares = ()
+
+
+def _let_go(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
+    """The run has let go of the node; the job may keep it."""
+    if job.replacing and not state.nodes[name].is_lost:
+        return
+    _release(state, job, name, now)
+    if job.replacing:
+        job.allocation = tuple(part for part in job.allocation if part.node != name)
+    if job.spares:
+        job.spares = tuple(part for part in job.spares if part.node != name)
 
 
 def _release(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
@@ -361,7 +382,7 @@ def _release(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
 
 
 def _part_on(job: Job, name: NodeName) -> NodeAllocation:
-    return next(part for part in job.allocation if part.node == name)
+    return next(part for part in job.parts if part.node == name)
 
 
 def _end_run(state: ClusterState, event: RunEnded) -> None:
@@ -373,10 +394,18 @@ def _end_run(state: ClusterState, event: RunEnded) -> None:
     for step in job.steps.values():
         if step.state is JobState.RUNNING:
             step.state, step.end_time, step.open_nodes = JobState.CANCELLED, event.time, ()
+    if job.replacing:
+        for part in job.allocation:
+            _release(state, job, part.node, event.time)
+        _release_spares(state, job, event.time)
+        job.replacing = False
     if job.requeue_cause:
         launch_failed = job.end_cause is EndCause.LAUNCH_FAILURE
+        over_limit = job.reason is Reason.MAX_REQUEUE
         _back_to_pending(job, event.time, job.requeue_cause, job.requeue_held)
-        if launch_failed:
+        if over_limit and job.held:
+            job.reason = Reason.MAX_REQUEUE
+        elif launch_failed and not job.held:
             job.reason = Reason.LAUNCH_FAILED_REQUEUED
     else:
         job.state = job.end_state

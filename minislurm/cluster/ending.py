@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from minislurm.cluster.comebacks import comeback, keeps_nodes
 from minislurm.cluster.events import RunEnding
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import JobId, NodeName
@@ -30,9 +31,12 @@ def end_run(
     """The fact that a run is being ended. Nodes that were given up are not waited for. `comes_back`: the
     cause for which a run that gives way (to `preemptor`) is requeued, if it can be; "": it is not."""
     final, reason = _outcome(cause, exit_code, exit_signal, launch_failed, out_of_memory)
-    requeue_cause = _requeue_cause(job, cause, comes_back)
     if cause is EndCause.NODE_FAIL:
         final, reason = JobState.NODE_FAIL, Reason.NODE_DOWN
+    again = comeback(state, job, cause, comes_back, final)
+    hold = hold or again.hold
+    if again.over:
+        reason = Reason.MAX_REQUEUE
     if cause is EndCause.BATCH_KILLED:
         exit_code, exit_signal = 0, 9
     down = [name for name in down_nodes(state, job) if name not in released_nodes]
@@ -47,11 +51,12 @@ def end_run(
         exit_signal=exit_signal,
         cancelled_by=cancelled_by,
         hold=hold,
-        requeue_cause=requeue_cause,
+        requeue_cause=again.cause,
         avoid_nodes=avoid_nodes,
         released_nodes=(*released_nodes, *down),
         end_time=end_time or now,
         preemptor=preemptor or JobId(0),
+        replacing=keeps_nodes(job, cause, again, hold=hold),
     )
 
 
@@ -87,13 +92,3 @@ def _outcome(
     if exit_code:
         return JobState.FAILED, Reason.NON_ZERO_EXIT
     return JobState.COMPLETED, Reason.NONE
-
-
-def _requeue_cause(job: Job, cause: EndCause, comes_back: str) -> str:
-    if cause is EndCause.REQUEUE:
-        return "user"
-    if cause is EndCause.LAUNCH_FAILURE:
-        return "launch_failure"
-    if not job.requeue or not job.is_batch:
-        return ""
-    return {EndCause.NODE_FAIL: "node_fail", EndCause.PREEMPT: comes_back}.get(cause, "")

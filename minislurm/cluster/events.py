@@ -81,6 +81,8 @@ class RunPlaced(Struct, frozen=True):
     priority: int = 0
     #: For a GPU- or CPU-hour (order ``auction``).
     price: float = 0.0
+    #: Nodes that it holds besides.
+    spares: tuple[NodeAllocation, ...] = ()
 
 
 class NodePrepared(Struct, frozen=True):
@@ -118,10 +120,13 @@ class RunEnding(Struct, frozen=True):
     end_time: float = 0.0
     #: The job that it gives way to; 0: none.
     preemptor: JobId = JobId(0)
+    #: What it holds is kept for its next run, which follows at once.
+    replacing: bool = False
 
 
 class NodeReleased(Struct, frozen=True):
-    """Nothing of the run is left on the node: what it held there is free."""
+    """Nothing of the run is left on the node: what it held there is free, unless the job is `replacing` and
+    the node not lost. Also of a spare that is lost."""
 
     time: float
     job_id: JobId

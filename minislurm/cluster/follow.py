@@ -30,6 +30,7 @@ from minislurm.cluster.events import (
 from minislurm.cluster.het_jobs import come_along, end_along, leave_along
 from minislurm.cluster.last_starts import give_up
 from minislurm.cluster.messages import EligibilityDue, SwitchWaitOver
+from minislurm.cluster.spares import next_run
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import DependencyKind, EndCause, Job
@@ -88,7 +89,9 @@ def _end_if_clear(state: ClusterState, job_id: JobId, now: float) -> list[Event]
     if job.state is not JobState.COMPLETING or job.open_nodes:
         return []
     end_time = job.end_time if job.end_cause is EndCause.EXIT else now
-    return [RunEnded(now, job.id, job.run, end_time)]
+    ended: list[Event] = [RunEnded(now, job.id, job.run, end_time)]
+    follower = next_run(state, job, now)
+    return ended if follower is None else [*ended, follower]
 
 
 def _drain_broken(state: ClusterState, event: RunEnding) -> list[Event]:
@@ -207,7 +210,9 @@ def _lose_runs(state: ClusterState, event: NodeChanged) -> Iterator[Event]:
         job = state.jobs[job_id]
         if job_id not in state.nodes[name].jobs:
             continue  # a component that has ended with another one
-        if job.state is JobState.COMPLETING:
+        if name in [part.node for part in job.spares]:
+            yield NodeReleased(event.time, job.id, job.run, name)
+        elif job.state is JobState.COMPLETING:
             if event.given_up:
                 yield NodeReleased(event.time, job.id, job.run, name)
         elif job.state is JobState.CONFIGURING:

@@ -103,6 +103,8 @@ def _catch_up(state: ClusterState, node: Node, run: RunReport, now: float) -> li
 
 def _lost_on(state: ClusterState, job: Job, node: Node, now: float) -> list[Event]:
     """The state has a run here that the daemon knows nothing of."""
+    if node.name in [part.node for part in job.spares]:
+        return []  # held, and nothing is to be there
     if job.state is JobState.COMPLETING:
         return [NodeReleased(now, job.id, job.run, node.name)] if node.name in job.open_nodes else []
     if job.state is JobState.CONFIGURING and node.name not in job.prepared_nodes:

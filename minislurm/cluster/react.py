@@ -197,7 +197,7 @@ def _say_again(state: ClusterState, job: Job, node: Node, held: bool) -> list[Ef
             return []
         assert job.end_cause is not None
         return [EndRun(node.name, job.id, job.run, job.end_cause, job.end_cause in _KILLING)]
-    if job.state is not JobState.CONFIGURING:
+    if job.state is not JobState.CONFIGURING or node.name in [part.node for part in job.spares]:
         return []
     if not held:
         return [PrepareRun(node.name, job.id, job.run, job.starts_by_itself)]

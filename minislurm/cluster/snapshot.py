@@ -146,8 +146,8 @@ def run_of(state: ClusterState, job: Job) -> RunningJob:
     slice_s = state.configuration.scheduler.time_slice_s
     gives_way = (tier_of(state, job), mode_in(state, job.partition), exempt_until(state, job))
     own = (*asked, job.run, job.start_time, job.partition, *gives_way, slice_end(state, job), slice_s)
-    if job.state is not JobState.COMPLETING:
-        return RunningJob(job.id, run_end(state, job), job.allocation, *own)
+    if job.state is not JobState.COMPLETING or job.replacing:
+        return RunningJob(job.id, run_end(state, job), job.parts, *own)
     # Nodes that have let go are free already: counted twice, they would seem to have room beside a head.
     # The others are about to let go.
     held = tuple(part for part in job.allocation if part.node in job.open_nodes)

@@ -57,7 +57,11 @@ def _kill_wait_s(engine: Engine, command: EndRun) -> float:
     job = engine.state.jobs.get(command.job_id)
     if command.cause is EndCause.PREEMPT and job is not None:
         return grace_in_s(engine.state, job.partition)
-    return engine.configuration.timers.kill_wait_s
+    timers = engine.configuration.timers
+    if command.cause is EndCause.NODE_FAIL:
+        # The others of a gang need not be waited for longer than the lost node.
+        return min(timers.kill_wait_s, timers.node_grace_s)
+    return timers.kill_wait_s
 
 
 def _prepare(engine: Engine, job: Job, command: PrepareRun) -> node_pb2.PrepareRun:

@@ -151,6 +151,9 @@ class JobsSection(Struct, frozen=True):
     kill_on_invalid_dependency: bool = False
     #: Octal, as a string. Mode of output files that a run creates.
     output_file_mode: str = "0600"
+    #: Of jobs that say nothing else (--max-requeues): so often they come back for each cause, then they are
+    #: held.
+    max_requeues: str = "node_fail:10,launch_failure:20,task_fail:3"
     #: ``--gres=shard:N`` counts in these; 0: there are none.
     shards_per_gpu: int = 0
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from minislurm.domain.comebacks import parse_requeue_limits
 from minislurm.domain.configuration import Configuration, DomainSpec, License, Partition
 from minislurm.domain.configuration_values import parse_levels
 from minislurm.domain.gpu_links import link_problem
@@ -47,6 +48,10 @@ def _sections(configuration: Configuration) -> Iterator[tuple[str, str]]:
         parse_weights(configuration.accounts.billing_weights)
     except ValueError as error:
         yield f'[accounts] billing_weights = "{configuration.accounts.billing_weights}"', str(error)
+    try:
+        parse_requeue_limits(configuration.jobs.max_requeues)
+    except ValueError as error:
+        yield f'[jobs] max_requeues = "{configuration.jobs.max_requeues}"', str(error)
     try:
         parse_levels(configuration.scheduler.mlfq_levels)
     except ValueError as error:

@@ -80,6 +80,7 @@ POSITIVE = frozenset(
     {
         "node_suspect_s",
         "node_timeout_s",
+        "node_grace_s",
         "prepare_timeout_s",
         "client_grace_s",
         "connect_timeout_s",

@@ -129,6 +129,16 @@ class JobSpec(Struct, frozen=True):
     bid: float = 0.0
     #: Of the groups that partitions ask for (AllowGroups), those of the user, as of the submission.
     groups: tuple[str, ...] = ()
+    #: By cause (comebacks.py): it is requeued so often, then held. A cause that is not there: the cluster's
+    #: limit.
+    max_requeues: dict[str, int] = field(default_factory=dict)
+    #: What becomes of it when a node is lost, or its script fails; "": requeued if it may be, and ended.
+    on_node_fail: str = ""
+    on_task_fail: str = ""
+    #: At its time limit it is requeued instead of ended.
+    requeue_on_timeout: bool = False
+    #: So many nodes are held besides, to take the place of lost ones. `request` counts them.
+    spare_nodes: int = 0
 
     @property
     def is_array(self) -> bool:
@@ -235,7 +245,7 @@ class Job(Struct):
     #: Highest exit of its steps.
     derived_exit_code: int = 0
     derived_exit_signal: int = 0
-    #: Requeues so far, by cause ("user", "node_fail", "launch_failure", "preempt").
+    #: Requeues so far, by cause ("user", "node_fail", "launch_failure", "preempt" …).
     requeues: dict[str, int] = field(default_factory=dict)
     #: Cause of the last requeue, for MINISLURM_RESTART_REASON; "" on the first run.
     restart_reason: str = ""
@@ -264,6 +274,15 @@ class Job(Struct):
     #: place among them. 0: no such component.
     het_job_id: JobId = JobId(0)
     het_job_offset: int = 0
+    #: Nodes that its run holds besides; nothing of it is there.
+    spares: tuple[NodeAllocation, ...] = ()
+    #: While COMPLETING: it keeps its nodes, for a run that follows at once.
+    replacing: bool = False
+
+    @property
+    def parts(self) -> tuple[NodeAllocation, ...]:
+        """All that it holds: where it runs, and its spares."""
+        return (*self.allocation, *self.spares) if self.spares else self.allocation
 
     @property
     def request(self) -> ResourceRequest:

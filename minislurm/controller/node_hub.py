@@ -148,7 +148,7 @@ class NodeHub:
             timers.heartbeat_interval_s,
             timers.node_suspect_s / 2,
             timers.node_timeout_s / 4,
-            timers.node_grace_s / 4,
+            timers.node_grace_s / 8,
         )
         previous = time.monotonic()
         while True:

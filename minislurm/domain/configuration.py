@@ -36,7 +36,7 @@ class TimersSection(Struct, frozen=True):
     #: Silence after which a node is DOWN and its runs are lost.
     node_timeout_s: float = 60.0
     #: So long after that a lost node still has to end its runs itself; only then they start elsewhere.
-    node_grace_s: float = 4.0
+    node_grace_s: float = 3.0
     #: All nodes of a gang must have answered PREPARE by then.
     prepare_timeout_s: float = 20.0
     #: Between SIGTERM and SIGKILL.

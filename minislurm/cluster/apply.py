@@ -36,6 +36,7 @@ from minislurm.cluster.events import (
     StepNodeEnded,
     TaskDetached,
 )
+from minislurm.cluster.lemons import nodes_to_avoid, note_outcomes
 from minislurm.cluster.state import ArraySummary, ClusterState, RequestRecord
 from minislurm.domain import configuration_file
 from minislurm.domain.exhaustive import assert_never
@@ -228,7 +229,8 @@ def _back_to_pending(job: Job, now: float, cause: str, hold: bool) -> None:
     if cause != "launch_failure":
         job.submit_time = now
         job.restart_reason = cause
-        job.avoided_nodes = ()
+        if cause != "node_fail" or not job.avoid_until:
+            job.avoided_nodes, job.avoid_until = (), 0.0
     job.held = "user" if hold else job.held
     job.reason = Reason.BEGIN_TIME
     if job.held or job.dependencies:
@@ -336,6 +338,11 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
     job.cancelled_by = event.cancelled_by
     job.requeue_cause = event.requeue_cause
     job.requeue_held = event.hold
+    note_outcomes(state, job, event)
+    avoided = nodes_to_avoid(state, job, event.lost_nodes) if event.requeue_cause else ()
+    if avoided:
+        job.avoided_nodes = avoided
+        job.avoid_until = event.time + state.configuration.jobs.avoid_failed_node_s
     if event.preemptor:
         job.preempt_time, job.preemptor = event.time, event.preemptor
     job.avoided_nodes = (*job.avoided_nodes, *event.avoid_nodes)
@@ -465,6 +472,8 @@ def is_current(state: ClusterState, node: Node, job_id: JobId, run: RunNumber) -
 
 def _change_node(state: ClusterState, event: NodeChanged) -> None:
     node = state.nodes[event.node]
+    if node.drained and not event.drained:
+        node.outcomes = ()  # whoever lifts the drain has looked
     node.state = event.state
     node.responding = event.responding
     node.drained = event.drained
@@ -472,5 +481,6 @@ def _change_node(state: ClusterState, event: NodeChanged) -> None:
     node.reason_time = event.reason_time
     node.reason_user_id = event.reason_user_id
     node.given_up = event.given_up
+    node.drained_by_health = event.drained_by_health
     state.touch_node(node.name)
     state.accounts.capacity_is_known = False

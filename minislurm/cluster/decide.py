@@ -5,6 +5,7 @@ from __future__ import annotations
 from minislurm.cluster import follow, last_starts, node_messages, preemptions, requests, reservations, runs
 from minislurm.cluster.events import ClusterConfigured, Event, JobsPurged, RequestsForgotten
 from minislurm.cluster.messages import (
+    AvoidanceOver,
     CancelJob,
     ChangeAccounts,
     Configure,
@@ -19,6 +20,7 @@ from minislurm.cluster.messages import (
     Message,
     NodeAnswers,
     NodeGivenUp,
+    NodeHealth,
     NodeReport,
     NodeSilent,
     PlacementProposed,
@@ -95,6 +97,10 @@ def decide(state: ClusterState, message: Message, now: float) -> list[Event] | R
             return node_messages.decide_silence(state, message, now)
         case NodeGivenUp():
             return node_messages.decide_given_up(state, message, now)
+        case NodeHealth():
+            return node_messages.decide_health(state, message, now)
+        case AvoidanceOver():
+            return node_messages.decide_avoidance(state, message, now)
         case NodeAnswers():
             return node_messages.decide_answer(state, message, now)
         case PrepareFailed():

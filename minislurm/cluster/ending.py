@@ -39,6 +39,7 @@ def end_run(
         reason = Reason.MAX_REQUEUE
     if cause is EndCause.BATCH_KILLED:
         exit_code, exit_signal = 0, 9
+    lost = _lost_nodes(state, job, released_nodes) if cause is EndCause.NODE_FAIL else ()
     down = [name for name in down_nodes(state, job) if name not in released_nodes]
     return RunEnding(
         time=now,
@@ -57,7 +58,14 @@ def end_run(
         end_time=end_time or now,
         preemptor=preemptor or JobId(0),
         replacing=keeps_nodes(job, cause, again, hold=hold),
+        lost_nodes=lost,
     )
+
+
+def _lost_nodes(state: ClusterState, job: Job, gone: tuple[NodeName, ...]) -> tuple[NodeName, ...]:
+    """Those that are DOWN, or came back without the run (`gone`)."""
+    names = [part.node for part in job.allocation]
+    return tuple(name for name in names if state.nodes[name].is_lost or name in gone)
 
 
 def down_nodes(state: ClusterState, job: Job) -> tuple[NodeName, ...]:

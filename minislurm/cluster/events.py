@@ -122,6 +122,8 @@ class RunEnding(Struct, frozen=True):
     preemptor: JobId = JobId(0)
     #: What it holds is kept for its next run, which follows at once.
     replacing: bool = False
+    #: Of the cause NODE_FAIL: which nodes it lost. Its next run avoids those that `avoid_until` is for.
+    lost_nodes: tuple[NodeName, ...] = ()
 
 
 class NodeReleased(Struct, frozen=True):
@@ -228,6 +230,8 @@ class NodeChanged(Struct, frozen=True):
     reason_user_id: int = 0
     #: Nobody waits for it any more: what it ran may start elsewhere.
     given_up: bool = False
+    #: By its own health checks, and not by anybody.
+    drained_by_health: bool = False
 
 
 class PartitionChanged(Struct, frozen=True):

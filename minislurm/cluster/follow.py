@@ -29,6 +29,7 @@ from minislurm.cluster.events import (
 )
 from minislurm.cluster.het_jobs import come_along, end_along, leave_along
 from minislurm.cluster.last_starts import give_up
+from minislurm.cluster.lemons import drain_lemons
 from minislurm.cluster.messages import EligibilityDue, SwitchWaitOver
 from minislurm.cluster.spares import next_run
 from minislurm.cluster.state import ClusterState
@@ -50,6 +51,8 @@ def follow(state: ClusterState, event: Event) -> Iterable[Event]:
         case RunEnding():
             ended = _end_if_clear(state, event.job_id, event.time)
             ended = [*_drain_broken(state, event), *ended] if event.avoid_nodes else ended
+            if event.state is not JobState.COMPLETED:
+                ended = [*drain_lemons(state, event), *ended]
             return chain(end_along(state, event), ended) if state.jobs[event.job_id].is_component else ended
         case NodeReleased():
             return _end_if_clear(state, event.job_id, event.time)
@@ -102,7 +105,9 @@ def _drain_broken(state: ClusterState, event: RunEnding) -> list[Event]:
         node = state.nodes[name]
         if limit and node.launch_failures >= limit and not node.drained:
             reason = f"{node.launch_failures} launches in a row failed, the last of job {event.job_id}"
-            changed = NodeChanged(event.time, name, node.state, node.responding, True, reason, event.time, 0)
+            changed = NodeChanged(
+                event.time, name, node.state, node.responding, True, reason, event.time, 0, node.given_up
+            )
             events.append(changed)
     return events
 

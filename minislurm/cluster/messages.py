@@ -172,6 +172,13 @@ class NodeGivenUp(Struct, frozen=True):
     node: NodeName
 
 
+class NodeHealth(Struct, frozen=True):
+    """What the node's health checks say; "": all is well."""
+
+    node: NodeName
+    problem: str
+
+
 class NodeAnswers(Struct, frozen=True):
     """It is heard from again without having registered anew."""
 
@@ -246,6 +253,12 @@ class SwitchWaitOver(Struct, frozen=True):
     job_id: JobId
 
 
+class AvoidanceOver(Struct, frozen=True):
+    """A job has stayed away from nodes that were lost under it for long enough."""
+
+    job_id: JobId
+
+
 class ReservationDue(Struct, frozen=True):
     """A reservation's start or end has come."""
 
@@ -295,6 +308,7 @@ Message = (
     | RegisterNode
     | NodeSilent
     | NodeGivenUp
+    | NodeHealth
     | NodeAnswers
     | NodeReport
     | PrepareFailed
@@ -306,6 +320,7 @@ Message = (
     | PrepareTimeout
     | EligibilityDue
     | SwitchWaitOver
+    | AvoidanceOver
     | ReservationDue
     | LastStartPassed
     | DeadlineReached
@@ -321,6 +336,7 @@ Timer = (
     | PrepareTimeout
     | EligibilityDue
     | SwitchWaitOver
+    | AvoidanceOver
     | ReservationDue
     | LastStartPassed
     | DeadlineReached

@@ -17,8 +17,10 @@ from minislurm.cluster.events import (
 )
 from minislurm.cluster.het_jobs import without_repeats
 from minislurm.cluster.messages import (
+    AvoidanceOver,
     NodeAnswers,
     NodeGivenUp,
+    NodeHealth,
     NodeReport,
     NodeSilent,
     RegisterNode,
@@ -71,6 +73,7 @@ def _answering(node: Node, now: float) -> NodeChanged:
         reason,
         node.reason_time if reason else 0.0,
         node.reason_user_id if reason else 0,
+        drained_by_health=node.drained_by_health,
     )
 
 
@@ -139,7 +142,8 @@ def _changed(node: Node, now: float, new_state: NodeState, *, responding: bool) 
     if new_state is NodeState.DOWN and not reason:
         reason, since, by = SILENT, now, 0
     changed = NodeChanged(now, node.name, new_state, responding, node.drained, reason, since, by)
-    return replace(changed, given_up=node.given_up and new_state is NodeState.DOWN)
+    given_up = node.given_up and new_state is NodeState.DOWN
+    return replace(changed, given_up=given_up, drained_by_health=node.drained_by_health)
 
 
 def decide_answer(state: ClusterState, message: NodeAnswers, now: float) -> Answer:
@@ -149,12 +153,45 @@ def decide_answer(state: ClusterState, message: NodeAnswers, now: float) -> Answ
     return [_answering(node, now)]
 
 
+#: What a node that its own checks have drained says first.
+HEALTH = "Health check: "
+
+
+def decide_health(state: ClusterState, message: NodeHealth, now: float) -> Answer:
+    """A failing check drains the node, unless it is drained already. What the checks have drained they lift
+    again, if the configuration lets them, and nobody has said anything since."""
+    node = state.nodes.get(message.node)
+    if node is None:
+        return []
+    reason = HEALTH + message.problem
+    same = _changed(node, now, node.state, responding=node.responding)
+    if message.problem and (not node.drained or (node.drained_by_health and node.reason != reason)):
+        drained = replace(same, drained=True, reason=reason, reason_time=now, reason_user_id=0)
+        return [replace(drained, drained_by_health=True)]
+    if message.problem or not node.drained_by_health or not state.configuration.node.health_undrain:
+        return []
+    return [
+        replace(same, drained=False, drained_by_health=False, reason="", reason_time=0.0, reason_user_id=0)
+    ]
+
+
+def decide_avoidance(state: ClusterState, message: AvoidanceOver, now: float) -> Answer:
+    job = state.jobs.get(message.job_id)
+    if job is None or job.state is not JobState.PENDING or not 0 < job.avoid_until <= now:
+        return []
+    changed = copy(job)
+    changed.pending_tasks = list(job.pending_tasks)
+    changed.avoided_nodes, changed.avoid_until = (), 0.0
+    return [JobUpdated(now, changed)]
+
+
 def welcome(state: ClusterState, node: Node, now: float) -> list[Event]:
-    """Jobs that avoided a node for a failed launch may use it again once its daemon has come anew."""
+    """Jobs that avoided a node for a failed launch may use it again once its daemon has come anew. One that
+    was lost under them they avoid for longer."""
     events: list[Event] = []
     for job_id in list(state.queue.places):
         job = state.jobs[job_id]
-        if node.name in job.avoided_nodes:
+        if node.name in job.avoided_nodes and job.avoid_until <= now:
             events.append(JobUpdated(now, _without_avoided(job, node)))
     return events
 

@@ -65,7 +65,9 @@ class Connection(Struct, eq=False):
         taken, self.commands = self.commands, []
         self.sent_acknowledged = self.acknowledged
         self.sent_heard = self.heard
-        message = node_pb2.ControllerMessage(commands=taken, acknowledged=self.acknowledged, heard=self.heard)
+        message = node_pb2.ControllerMessage(
+            commands=taken, acknowledged=self.acknowledged, heard=self.heard, time=time.time()
+        )
         if self.heard and self.witnesses != self.sent_witnesses:
             self.sent_witnesses = self.witnesses
             message.witnesses.SetInParent()

@@ -8,6 +8,7 @@ from typing import Any
 
 from minislurm.cluster.messages import (
     Message,
+    NodeHealth,
     NodeReport,
     PrepareFailed,
     RegisterNode,
@@ -98,6 +99,9 @@ class NodeService(node_pb2_grpc.NodeControlServicer):
                     node = self._engine.state.nodes[connection.node]
                     node.cpu_load = message.heartbeat.cpu_load
                     node.free_memory_mib = message.heartbeat.free_memory_mib
+                case "health":
+                    if self._engine.journal.broken is None:
+                        self._engine.tell(NodeHealth(connection.node, message.health.problem))
                 case "reports":
                     for report in message.reports.reports:
                         self._report(connection, report)

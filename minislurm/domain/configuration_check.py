@@ -56,6 +56,10 @@ def _sections(configuration: Configuration) -> Iterator[tuple[str, str]]:
         parse_levels(configuration.scheduler.mlfq_levels)
     except ValueError as error:
         yield f'[scheduler] mlfq_levels = "{configuration.scheduler.mlfq_levels}"', str(error)
+    states = configuration.node.health_check_states
+    if not states or set(states.split(",")) - {"any", "idle", "alloc", "mixed", "start_only"}:
+        where = f'[node] health_check_states = "{states}"'
+        yield where, 'must be "any", or some of "idle,alloc,mixed,start_only"'
     for unknown in _PLACEHOLDER.findall(configuration.node.spool_dir):
         if unknown != "node":
             where = f'[node] spool_dir = "{configuration.node.spool_dir}"'

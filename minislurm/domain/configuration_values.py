@@ -70,6 +70,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "snapshot_every_events": (1, math.inf),
     "backfill_depth": (0, math.inf),
     "shards_per_gpu": (0, 1000),
+    "lemon_runs": (1, 20),
     "conservative_depth": (1, math.inf),
     "large_gang_share": (0, 1),
     "token_lifetime_s": (1, 86400),

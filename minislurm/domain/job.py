@@ -213,7 +213,7 @@ class Job(Struct):
     requeue: bool = True
     #: Replaces the specification's request after an update; None: as submitted.
     changed_request: ResourceRequest | None = None
-    #: Nodes on which a launch of this job failed.
+    #: Nodes on which a launch of this job failed, or that were lost under it.
     avoided_nodes: tuple[NodeName, ...] = ()
     #: It has waited for few leaf domains (``--switches``) as long as it wanted.
     switches_waived: bool = False
@@ -278,6 +278,8 @@ class Job(Struct):
     spares: tuple[NodeAllocation, ...] = ()
     #: While COMPLETING: it keeps its nodes, for a run that follows at once.
     replacing: bool = False
+    #: Until then it stays away from nodes that were lost under it, even if they are back; 0: there are none.
+    avoid_until: float = 0.0
 
     @property
     def parts(self) -> tuple[NodeAllocation, ...]:

@@ -53,6 +53,14 @@ class NodeFacts(Struct, frozen=True):
     topology: str = ""
 
 
+class RunOutcome(Struct, frozen=True):
+    """What became of a run on a node; `failure` "": it ended well."""
+
+    job_id: JobId
+    user_id: int
+    failure: str = ""
+
+
 class Witness(Struct, frozen=True):
     """A node that another one asks when it loses the controller. `port` 0: nobody knows yet where it
     listens."""
@@ -98,6 +106,10 @@ class Node(Struct):
     given_up: bool = False
     #: Nodes that its daemon asks when it loses the controller: do they still see it?
     witnesses: tuple[NodeName, ...] = ()
+    #: Of its last runs, oldest first, since one of them failed.
+    outcomes: tuple[RunOutcome, ...] = ()
+    #: Its own health checks drained it, and nobody has said anything since.
+    drained_by_health: bool = False
 
     @property
     def name(self) -> NodeName:

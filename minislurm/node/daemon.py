@@ -12,7 +12,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from minislurm.domain.configuration import Configuration
@@ -89,6 +89,8 @@ class Daemon:
         self.link: ControllerLink | None = None
         #: The lease's file, and between SIGTERM and SIGKILL when it has ended (lease.py).
         self.lease_path = ""
+        #: Why no run may be prepared now; "": it may.
+        self.health_problem: Callable[[], str] = lambda: ""
         self._lease_kill_wait_s = configuration.timers.node_grace_s / 2
         self.steps: dict[tuple[RunKey, StepId], StepProcess] = {}
         #: Of runs that are prepared and not yet started.
@@ -125,6 +127,16 @@ class Daemon:
                     self._perform(action)
         finally:
             self._is_busy = False
+
+    def cpus_in_use(self) -> int:
+        """By runs that are not over."""
+        return sum(
+            part.cpu_count
+            for record in self.core.runs.values()
+            if record.phase is not Phase.CLEAN
+            for part in record.prepare.job.allocation
+            if part.node == self.core.node
+        )
 
     def lease_ended(self) -> None:
         """What runs here may be about to start elsewhere. The next registration tells the controller."""
@@ -185,6 +197,10 @@ class Daemon:
         if os.geteuid() not in (0, user_id):
             reason = f"minislurmd runs as uid {os.geteuid()} and cannot run jobs of uid {user_id}"
             self.handle(NotPrepared(key, reason))
+            return
+        problem = self.health_problem()
+        if problem:
+            self.handle(NotPrepared(key, f"health check: {problem}"))
             return
         try:
             self._files.make(message, key)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
@@ -76,6 +77,12 @@ class ControllerLink:
         self._silence_limit_s = silence_limit_s
         self._on_heard = on_heard
         self._on_witnesses = on_witnesses
+        #: Given what our clock said when a heartbeat was sent, what the controller's said with the answer to
+        #: it, and what ours says now.
+        self.on_time: Callable[[float, float, float], None] = lambda earliest, controller, latest: None
+        #: What the health checks say, "" for nothing wrong; None: not made yet.
+        self._health: str | None = None
+        self._health_due = False
         #: When each heartbeat of this stream that is not answered was sent; number 0: the registration.
         self._beats: dict[int, float] = {}
         self._beat_number = 0
@@ -91,6 +98,12 @@ class ControllerLink:
 
     def report(self, report: node_pb2.Report, on_acknowledged: Callable[[], None] | None = None) -> None:
         self._kept.append(_Kept(report, on_acknowledged))
+        self._something_to_send.set()
+
+    def report_health(self, problem: str) -> None:
+        """Now, and on every stream to come."""
+        self._health = problem
+        self._health_due = True
         self._something_to_send.set()
 
     @property
@@ -120,6 +133,7 @@ class ControllerLink:
         call = stub.Connect(metadata=(authorization(self._token()),))
         self._sent = 0
         self._beat_number = 0
+        self._health_due = self._health is not None
         self._redial.clear()
         self._last_word = lease.now()
         self._beats = {0: self._last_word}
@@ -161,6 +175,9 @@ class ControllerLink:
                 beat.number = self._beat_number
                 self._beats[beat.number] = lease.now()
                 await call.write(node_pb2.NodeMessage(heartbeat=beat))
+            if self._health_due:
+                self._health_due = False
+                await call.write(node_pb2.NodeMessage(health=node_pb2.Health(problem=self._health or "")))
             while self._sent < len(self._kept):
                 await call.write(node_pb2.NodeMessage(reports=self._next_reports()))
 
@@ -189,7 +206,7 @@ class ControllerLink:
         if message.HasField("witnesses"):
             rows = message.witnesses.witnesses
             self._on_witnesses(tuple(Witness(NodeName(one.node), one.address, one.port) for one in rows))
-        self._heard(message.heard)
+        self._heard(message.heard, message.time)
         for command in message.commands:
             if command.HasField("registered"):
                 self._registered(command.registered)
@@ -204,9 +221,12 @@ class ControllerLink:
         self.connected.set()
         self._heard(0)
 
-    def _heard(self, number: int) -> None:
+    def _heard(self, number: int, controller_time: float = 0.0) -> None:
         sent = self._beats.pop(number, None)
         if sent is not None:
+            if controller_time:
+                now = time.time()
+                self.on_time(now - (lease.now() - sent), controller_time, now)
             self._beats = {later: time for later, time in self._beats.items() if later > number}
             self._on_heard(sent)
 

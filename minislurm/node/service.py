@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import signal
 import sys
 
@@ -15,7 +16,9 @@ from minislurm.node import wire
 from minislurm.node.cgroups import find_cgroups
 from minislurm.node.daemon import Daemon
 from minislurm.node.facts import find_facts, find_topology, load_and_free_memory, own_address
+from minislurm.node.gpu_health import NoGpuHealth, make_gpu_health
 from minislurm.node.gpus import make_probe
+from minislurm.node.health import Health
 from minislurm.node.launcher import Launcher
 from minislurm.node.lease_keeper import LeaseKeeper
 from minislurm.node.link import ControllerLink, heartbeat_message
@@ -75,6 +78,7 @@ async def _run(configuration: Configuration, node: str, launcher: Launcher) -> N
     witness = WitnessService(keeper.vote, verifier)
     server, port = await serve_steps(daemon, verifier, settings.step_host, settings.step_port, witness)
     daemon.link = make_link(configuration, node, daemon, key, port, keeper)
+    health = make_health(configuration, node, daemon, daemon.link, files.directory)
     daemon.adopt()
     keeper.begin(has_runs=bool(daemon.core.runs))
     await daemon.settle()
@@ -82,7 +86,10 @@ async def _run(configuration: Configuration, node: str, launcher: Launcher) -> N
     gc.collect()
     gc.freeze()
     log.info("node daemon started, %d runs here, steps on port %d", len(daemon.core.runs), port)
-    parts = [asyncio.ensure_future(part) for part in (stopped.wait(), daemon.link.run(), keeper.run())]
+    parts = [
+        asyncio.ensure_future(part)
+        for part in (stopped.wait(), daemon.link.run(), keeper.run(), health.run())
+    ]
     try:
         await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         for part in parts[1:]:
@@ -120,6 +127,24 @@ def make_keeper(
     )
     daemon.lease_path = keeper.path
     return keeper
+
+
+def make_health(
+    configuration: Configuration, node: str, daemon: Daemon, link: ControllerLink, directory: str
+) -> Health:
+    settings = configuration.node
+    declared = next((spec.cpus for spec in configuration.nodes if spec.name == node), None)
+    health = Health(
+        settings,
+        (directory, "/tmp"),
+        make_gpu_health(settings.gpu_probe) if settings.health_check_gpus else NoGpuHealth(),
+        occupancy=lambda: (daemon.cpus_in_use(), declared or os.cpu_count() or 1),
+        on_change=link.report_health,
+        place={"SLURMD_NODENAME": node, "SLURM_CLUSTER_NAME": configuration.cluster.name},
+    )
+    daemon.health_problem = health.problem
+    link.on_time = health.told_time
+    return health
 
 
 def make_link(

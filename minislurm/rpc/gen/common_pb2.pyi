@@ -308,7 +308,7 @@ class Step(_message.Message):
     def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[_Iterable[int]] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., state: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., open_nodes: _Optional[_Iterable[str]] = ..., time_limit_s: _Optional[float] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("id", "spec", "submit_time", "state", "run", "array_job_id", "array_task_id", "pending_tasks", "name", "partition", "time_limit_s", "nice", "comment", "array_limit", "begin_time", "priority", "held", "dependencies", "requeue", "changed_request", "avoided_nodes", "reason", "eligible_time", "start_time", "end_time", "allocation", "prepared_nodes", "open_nodes", "end_cause", "end_state", "cancelled_by", "requeue_held", "exit_code", "exit_signal", "derived_exit_code", "derived_exit_signal", "requeues", "signal_sent", "next_step_id", "steps", "suspended_time_s", "requeue_cause", "pending_reason", "restart_reason", "start_priority", "dependency_any", "deadline", "switches_waived", "allocated_tres", "site_factor", "attained_service_s", "attained_time_s", "bid", "price", "preempt_time", "preemptor", "het_job_id", "het_job_offset", "spares", "replacing")
+    __slots__ = ("id", "spec", "submit_time", "state", "run", "array_job_id", "array_task_id", "pending_tasks", "name", "partition", "time_limit_s", "nice", "comment", "array_limit", "begin_time", "priority", "held", "dependencies", "requeue", "changed_request", "avoided_nodes", "reason", "eligible_time", "start_time", "end_time", "allocation", "prepared_nodes", "open_nodes", "end_cause", "end_state", "cancelled_by", "requeue_held", "exit_code", "exit_signal", "derived_exit_code", "derived_exit_signal", "requeues", "signal_sent", "next_step_id", "steps", "suspended_time_s", "requeue_cause", "pending_reason", "restart_reason", "start_priority", "dependency_any", "deadline", "switches_waived", "allocated_tres", "site_factor", "attained_service_s", "attained_time_s", "bid", "price", "preempt_time", "preemptor", "het_job_id", "het_job_offset", "spares", "replacing", "avoid_until")
     class RequeuesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -383,6 +383,7 @@ class Job(_message.Message):
     HET_JOB_OFFSET_FIELD_NUMBER: _ClassVar[int]
     SPARES_FIELD_NUMBER: _ClassVar[int]
     REPLACING_FIELD_NUMBER: _ClassVar[int]
+    AVOID_UNTIL_FIELD_NUMBER: _ClassVar[int]
     id: int
     spec: JobSpec
     submit_time: float
@@ -443,7 +444,8 @@ class Job(_message.Message):
     het_job_offset: int
     spares: _containers.RepeatedCompositeFieldContainer[NodeAllocation]
     replacing: bool
-    def __init__(self, id: _Optional[int] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., submit_time: _Optional[float] = ..., state: _Optional[str] = ..., run: _Optional[int] = ..., array_job_id: _Optional[int] = ..., array_task_id: _Optional[int] = ..., pending_tasks: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., priority: _Optional[int] = ..., held: _Optional[str] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., requeue: bool = ..., changed_request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., avoided_nodes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., eligible_time: _Optional[float] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., allocation: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., prepared_nodes: _Optional[_Iterable[str]] = ..., open_nodes: _Optional[_Iterable[str]] = ..., end_cause: _Optional[str] = ..., end_state: _Optional[str] = ..., cancelled_by: _Optional[int] = ..., requeue_held: bool = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., derived_exit_code: _Optional[int] = ..., derived_exit_signal: _Optional[int] = ..., requeues: _Optional[_Mapping[str, int]] = ..., signal_sent: bool = ..., next_step_id: _Optional[int] = ..., steps: _Optional[_Mapping[int, Step]] = ..., suspended_time_s: _Optional[float] = ..., requeue_cause: _Optional[str] = ..., pending_reason: _Optional[str] = ..., restart_reason: _Optional[str] = ..., start_priority: _Optional[int] = ..., dependency_any: bool = ..., deadline: _Optional[float] = ..., switches_waived: bool = ..., allocated_tres: _Optional[_Iterable[_Union[TresAmount, _Mapping]]] = ..., site_factor: _Optional[int] = ..., attained_service_s: _Optional[float] = ..., attained_time_s: _Optional[float] = ..., bid: _Optional[float] = ..., price: _Optional[float] = ..., preempt_time: _Optional[float] = ..., preemptor: _Optional[int] = ..., het_job_id: _Optional[int] = ..., het_job_offset: _Optional[int] = ..., spares: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., replacing: bool = ...) -> None: ...
+    avoid_until: float
+    def __init__(self, id: _Optional[int] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., submit_time: _Optional[float] = ..., state: _Optional[str] = ..., run: _Optional[int] = ..., array_job_id: _Optional[int] = ..., array_task_id: _Optional[int] = ..., pending_tasks: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., priority: _Optional[int] = ..., held: _Optional[str] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., requeue: bool = ..., changed_request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., avoided_nodes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., eligible_time: _Optional[float] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., allocation: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., prepared_nodes: _Optional[_Iterable[str]] = ..., open_nodes: _Optional[_Iterable[str]] = ..., end_cause: _Optional[str] = ..., end_state: _Optional[str] = ..., cancelled_by: _Optional[int] = ..., requeue_held: bool = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., derived_exit_code: _Optional[int] = ..., derived_exit_signal: _Optional[int] = ..., requeues: _Optional[_Mapping[str, int]] = ..., signal_sent: bool = ..., next_step_id: _Optional[int] = ..., steps: _Optional[_Mapping[int, Step]] = ..., suspended_time_s: _Optional[float] = ..., requeue_cause: _Optional[str] = ..., pending_reason: _Optional[str] = ..., restart_reason: _Optional[str] = ..., start_priority: _Optional[int] = ..., dependency_any: bool = ..., deadline: _Optional[float] = ..., switches_waived: bool = ..., allocated_tres: _Optional[_Iterable[_Union[TresAmount, _Mapping]]] = ..., site_factor: _Optional[int] = ..., attained_service_s: _Optional[float] = ..., attained_time_s: _Optional[float] = ..., bid: _Optional[float] = ..., price: _Optional[float] = ..., preempt_time: _Optional[float] = ..., preemptor: _Optional[int] = ..., het_job_id: _Optional[int] = ..., het_job_offset: _Optional[int] = ..., spares: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., replacing: bool = ..., avoid_until: _Optional[float] = ...) -> None: ...
 
 class AssociationLimits(_message.Message):
     __slots__ = ("group_tres", "group_jobs", "group_submit_jobs", "max_jobs", "max_submit_jobs", "max_tres_per_job", "max_wall_s", "min_priority", "max_priority")
@@ -704,7 +706,7 @@ class NodeFacts(_message.Message):
     def __init__(self, cpus: _Optional[int] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuGroup, _Mapping]]] = ..., host_name: _Optional[str] = ..., address: _Optional[str] = ..., step_port: _Optional[int] = ..., architecture: _Optional[str] = ..., operating_system: _Optional[str] = ..., version: _Optional[str] = ..., boot_time: _Optional[float] = ..., daemon_start_time: _Optional[float] = ..., sockets: _Optional[int] = ..., cores_per_socket: _Optional[int] = ..., threads_per_core: _Optional[int] = ..., gpu_links: _Optional[_Iterable[str]] = ..., topology: _Optional[str] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("spec", "facts", "state", "responding", "drained", "reason", "reason_time", "reason_user_id", "last_busy_time", "cpus_used", "memory_used_mib", "gpus_used", "jobs", "cpu_load", "free_memory_mib", "stale_runs", "launch_failures", "gpu_shares", "last_placed", "changed_weight", "given_up", "witnesses")
+    __slots__ = ("spec", "facts", "state", "responding", "drained", "reason", "reason_time", "reason_user_id", "last_busy_time", "cpus_used", "memory_used_mib", "gpus_used", "jobs", "cpu_load", "free_memory_mib", "stale_runs", "launch_failures", "gpu_shares", "last_placed", "changed_weight", "given_up", "witnesses", "outcomes", "drained_by_health")
     class GpuSharesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -734,6 +736,8 @@ class Node(_message.Message):
     CHANGED_WEIGHT_FIELD_NUMBER: _ClassVar[int]
     GIVEN_UP_FIELD_NUMBER: _ClassVar[int]
     WITNESSES_FIELD_NUMBER: _ClassVar[int]
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    DRAINED_BY_HEALTH_FIELD_NUMBER: _ClassVar[int]
     spec: NodeSpec
     facts: NodeFacts
     state: str
@@ -756,7 +760,19 @@ class Node(_message.Message):
     changed_weight: int
     given_up: bool
     witnesses: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, spec: _Optional[_Union[NodeSpec, _Mapping]] = ..., facts: _Optional[_Union[NodeFacts, _Mapping]] = ..., state: _Optional[str] = ..., responding: bool = ..., drained: bool = ..., reason: _Optional[str] = ..., reason_time: _Optional[float] = ..., reason_user_id: _Optional[int] = ..., last_busy_time: _Optional[float] = ..., cpus_used: _Optional[bytes] = ..., memory_used_mib: _Optional[int] = ..., gpus_used: _Optional[bytes] = ..., jobs: _Optional[_Iterable[int]] = ..., cpu_load: _Optional[float] = ..., free_memory_mib: _Optional[int] = ..., stale_runs: _Optional[_Iterable[str]] = ..., launch_failures: _Optional[int] = ..., gpu_shares: _Optional[_Mapping[int, int]] = ..., last_placed: _Optional[int] = ..., changed_weight: _Optional[int] = ..., given_up: bool = ..., witnesses: _Optional[_Iterable[str]] = ...) -> None: ...
+    outcomes: _containers.RepeatedCompositeFieldContainer[RunOutcome]
+    drained_by_health: bool
+    def __init__(self, spec: _Optional[_Union[NodeSpec, _Mapping]] = ..., facts: _Optional[_Union[NodeFacts, _Mapping]] = ..., state: _Optional[str] = ..., responding: bool = ..., drained: bool = ..., reason: _Optional[str] = ..., reason_time: _Optional[float] = ..., reason_user_id: _Optional[int] = ..., last_busy_time: _Optional[float] = ..., cpus_used: _Optional[bytes] = ..., memory_used_mib: _Optional[int] = ..., gpus_used: _Optional[bytes] = ..., jobs: _Optional[_Iterable[int]] = ..., cpu_load: _Optional[float] = ..., free_memory_mib: _Optional[int] = ..., stale_runs: _Optional[_Iterable[str]] = ..., launch_failures: _Optional[int] = ..., gpu_shares: _Optional[_Mapping[int, int]] = ..., last_placed: _Optional[int] = ..., changed_weight: _Optional[int] = ..., given_up: bool = ..., witnesses: _Optional[_Iterable[str]] = ..., outcomes: _Optional[_Iterable[_Union[RunOutcome, _Mapping]]] = ..., drained_by_health: bool = ...) -> None: ...
+
+class RunOutcome(_message.Message):
+    __slots__ = ("job_id", "user_id", "failure")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    USER_ID_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    job_id: int
+    user_id: int
+    failure: str
+    def __init__(self, job_id: _Optional[int] = ..., user_id: _Optional[int] = ..., failure: _Optional[str] = ...) -> None: ...
 
 class Reservation(_message.Message):
     __slots__ = ("name", "start_time", "end_time", "nodes", "users", "accounts", "partition", "flags", "begun", "request_id")

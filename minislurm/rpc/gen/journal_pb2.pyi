@@ -182,7 +182,7 @@ class RunStarted(_message.Message):
     def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...
 
 class RunEnding(_message.Message):
-    __slots__ = ("time", "job_id", "run", "cause", "state", "reason", "exit_code", "exit_signal", "cancelled_by", "hold", "requeue_cause", "avoid_nodes", "released_nodes", "end_time", "preemptor", "replacing")
+    __slots__ = ("time", "job_id", "run", "cause", "state", "reason", "exit_code", "exit_signal", "cancelled_by", "hold", "requeue_cause", "avoid_nodes", "released_nodes", "end_time", "preemptor", "replacing", "lost_nodes")
     TIME_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -199,6 +199,7 @@ class RunEnding(_message.Message):
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     PREEMPTOR_FIELD_NUMBER: _ClassVar[int]
     REPLACING_FIELD_NUMBER: _ClassVar[int]
+    LOST_NODES_FIELD_NUMBER: _ClassVar[int]
     time: float
     job_id: int
     run: int
@@ -215,7 +216,8 @@ class RunEnding(_message.Message):
     end_time: float
     preemptor: int
     replacing: bool
-    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., cause: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., cancelled_by: _Optional[int] = ..., hold: bool = ..., requeue_cause: _Optional[str] = ..., avoid_nodes: _Optional[_Iterable[str]] = ..., released_nodes: _Optional[_Iterable[str]] = ..., end_time: _Optional[float] = ..., preemptor: _Optional[int] = ..., replacing: bool = ...) -> None: ...
+    lost_nodes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., cause: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., cancelled_by: _Optional[int] = ..., hold: bool = ..., requeue_cause: _Optional[str] = ..., avoid_nodes: _Optional[_Iterable[str]] = ..., released_nodes: _Optional[_Iterable[str]] = ..., end_time: _Optional[float] = ..., preemptor: _Optional[int] = ..., replacing: bool = ..., lost_nodes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class NodeReleased(_message.Message):
     __slots__ = ("time", "job_id", "run", "node")
@@ -330,7 +332,7 @@ class KnownRun(_message.Message):
     def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., clean: bool = ...) -> None: ...
 
 class NodeChanged(_message.Message):
-    __slots__ = ("time", "node", "state", "responding", "drained", "reason", "reason_time", "reason_user_id", "given_up")
+    __slots__ = ("time", "node", "state", "responding", "drained", "reason", "reason_time", "reason_user_id", "given_up", "drained_by_health")
     TIME_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -340,6 +342,7 @@ class NodeChanged(_message.Message):
     REASON_TIME_FIELD_NUMBER: _ClassVar[int]
     REASON_USER_ID_FIELD_NUMBER: _ClassVar[int]
     GIVEN_UP_FIELD_NUMBER: _ClassVar[int]
+    DRAINED_BY_HEALTH_FIELD_NUMBER: _ClassVar[int]
     time: float
     node: str
     state: str
@@ -349,7 +352,8 @@ class NodeChanged(_message.Message):
     reason_time: float
     reason_user_id: int
     given_up: bool
-    def __init__(self, time: _Optional[float] = ..., node: _Optional[str] = ..., state: _Optional[str] = ..., responding: bool = ..., drained: bool = ..., reason: _Optional[str] = ..., reason_time: _Optional[float] = ..., reason_user_id: _Optional[int] = ..., given_up: bool = ...) -> None: ...
+    drained_by_health: bool
+    def __init__(self, time: _Optional[float] = ..., node: _Optional[str] = ..., state: _Optional[str] = ..., responding: bool = ..., drained: bool = ..., reason: _Optional[str] = ..., reason_time: _Optional[float] = ..., reason_user_id: _Optional[int] = ..., given_up: bool = ..., drained_by_health: bool = ...) -> None: ...
 
 class PartitionChanged(_message.Message):
     __slots__ = ("time", "name", "state")

@@ -8,14 +8,16 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class NodeMessage(_message.Message):
-    __slots__ = ("registration", "heartbeat", "reports")
+    __slots__ = ("registration", "heartbeat", "reports", "health")
     REGISTRATION_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     REPORTS_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
     registration: Registration
     heartbeat: Heartbeat
     reports: Reports
-    def __init__(self, registration: _Optional[_Union[Registration, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., reports: _Optional[_Union[Reports, _Mapping]] = ...) -> None: ...
+    health: Health
+    def __init__(self, registration: _Optional[_Union[Registration, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., reports: _Optional[_Union[Reports, _Mapping]] = ..., health: _Optional[_Union[Health, _Mapping]] = ...) -> None: ...
 
 class Registration(_message.Message):
     __slots__ = ("node", "facts", "runs")
@@ -60,6 +62,12 @@ class Heartbeat(_message.Message):
     free_memory_mib: int
     number: int
     def __init__(self, cpu_load: _Optional[float] = ..., free_memory_mib: _Optional[int] = ..., number: _Optional[int] = ...) -> None: ...
+
+class Health(_message.Message):
+    __slots__ = ("problem",)
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    problem: str
+    def __init__(self, problem: _Optional[str] = ...) -> None: ...
 
 class Reports(_message.Message):
     __slots__ = ("reports",)
@@ -146,16 +154,18 @@ class StepEnded(_message.Message):
     def __init__(self, step_id: _Optional[int] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., time: _Optional[float] = ...) -> None: ...
 
 class ControllerMessage(_message.Message):
-    __slots__ = ("commands", "acknowledged", "heard", "witnesses")
+    __slots__ = ("commands", "acknowledged", "heard", "time", "witnesses")
     COMMANDS_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     HEARD_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
     WITNESSES_FIELD_NUMBER: _ClassVar[int]
     commands: _containers.RepeatedCompositeFieldContainer[Command]
     acknowledged: int
     heard: int
+    time: float
     witnesses: WitnessSet
-    def __init__(self, commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ..., acknowledged: _Optional[int] = ..., heard: _Optional[int] = ..., witnesses: _Optional[_Union[WitnessSet, _Mapping]] = ...) -> None: ...
+    def __init__(self, commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ..., acknowledged: _Optional[int] = ..., heard: _Optional[int] = ..., time: _Optional[float] = ..., witnesses: _Optional[_Union[WitnessSet, _Mapping]] = ...) -> None: ...
 
 class Command(_message.Message):
     __slots__ = ("registered", "prepare_run", "start_run", "end_run", "signal_run", "forget_run")

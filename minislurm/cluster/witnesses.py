@@ -14,26 +14,31 @@ WITNESSES = 3
 
 
 def choose_witnesses(state: ClusterState, node: Node) -> tuple[NodeName, ...]:
-    """Those that it has stay as long as they can be asked: until it hears of others, it goes by these. The
-    rest from other leaf domains, each from another one if there are so many; nodes that answer first, and
-    nodes that are DOWN last. Neighbours, so that all are asked about equally often."""
-    chosen = [name for name in node.witnesses if name in state.nodes and not _is_down(state.nodes[name])]
-    if len(chosen) >= WITNESSES:
-        return tuple(chosen[:WITNESSES])
+    """Those that it has stay as long as they are up: until it hears of others, it goes by these. The rest
+    from other leaf domains, each from another one if there are so many; nodes that answer before those that
+    have not come yet, and nodes that are DOWN last. Neighbours, so that all are asked about equally often."""
+    chosen = [name for name in node.witnesses if name in state.nodes and _is_up(state.nodes[name])]
     leaf_of = state.topology.leaf_of_node
     leaves = {leaf_of.get(name, "") for name in (node.name, *chosen)}
-    fresh = (True, False) if len(set(leaf_of.values())) > 1 else (False,)
-    for is_fit in (_answers, _is_not_down, _is_down):
-        for fresh_leaf in fresh:
-            for other in _neighbours(state, node):
-                leaf = leaf_of.get(other.name, "")
-                if not is_fit(other) or other.name in chosen or (fresh_leaf and leaf in leaves):
-                    continue
-                chosen.append(other.name)
-                leaves.add(leaf)
-                if len(chosen) == WITNESSES:
-                    return tuple(chosen)
-    return tuple(chosen)
+    has_leaves = len(set(leaf_of.values())) > 1
+    passes = (
+        *([(True, _answers), (True, _is_not_down)] if has_leaves else []),
+        (False, _answers),
+        (False, _is_not_down),
+        (False, _is_down),
+    )
+    for fresh_leaf, is_fit in passes:
+        if len(chosen) >= WITNESSES:
+            break
+        for other in _neighbours(state, node):
+            leaf = leaf_of.get(other.name, "")
+            if not is_fit(other) or other.name in chosen or (fresh_leaf and leaf in leaves):
+                continue
+            chosen.append(other.name)
+            leaves.add(leaf)
+            if len(chosen) >= WITNESSES:
+                break
+    return tuple(chosen[:WITNESSES])
 
 
 def majority_of(witnesses: int) -> int:
@@ -51,6 +56,10 @@ def _neighbours(state: ClusterState, node: Node) -> Iterator[Node]:
 
 def _answers(node: Node) -> bool:
     return node.state is NodeState.UP and node.responding
+
+
+def _is_up(node: Node) -> bool:
+    return node.state is NodeState.UP
 
 
 def _is_down(node: Node) -> bool:

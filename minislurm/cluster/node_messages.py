@@ -154,7 +154,7 @@ def decide_answer(state: ClusterState, message: NodeAnswers, now: float) -> Answ
 
 
 #: What a node that its own checks have drained says first.
-HEALTH = "Health check: "
+HEALTH = "Health: "
 
 
 def decide_health(state: ClusterState, message: NodeHealth, now: float) -> Answer:

@@ -98,7 +98,9 @@ class Health:
         try:
             await run_site_program(program, environment, timeout_s, keep_output=True)
         except ProgramFailed as error:
-            return str(error)
+            # What is wrong comes first: sinfo -R shows twenty letters.
+            name = os.path.basename(program)
+            return f"{error.said} ({name})" if error.said else f"{name}: {error.how}"
         return ""
 
     def _disk_problem(self) -> str:

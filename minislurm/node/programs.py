@@ -12,7 +12,12 @@ from minislurm.node.messages import Prepare
 
 
 class ProgramFailed(Exception):
-    """The message says how."""
+    """`how` it failed, and the last line that it wrote, if it did."""
+
+    def __init__(self, program: str, how: str, said: str = "") -> None:
+        super().__init__(f"{program}: {how}" + (f": {said}" if said else ""))
+        self.how = how
+        self.said = said
 
 
 async def run_program(program: str, prepare: Prepare, place: Place, timeout_s: float) -> None:
@@ -37,17 +42,16 @@ async def run_site_program(
             start_new_session=True,
         )
     except OSError as error:
-        raise ProgramFailed(f"{program}: {error.strerror}") from error
+        raise ProgramFailed(program, error.strerror or str(error)) from error
     try:
         output, errors = await asyncio.wait_for(process.communicate(), timeout_s)
     except asyncio.TimeoutError as error:
         _kill_group(process.pid)
         await process.wait()
-        raise ProgramFailed(f"{program}: no end after {timeout_s:g} s") from error
+        raise ProgramFailed(program, f"no end after {timeout_s:g} s") from error
     if process.returncode:
         lines = (errors.strip() or (output or b"").strip()).decode(errors="replace").splitlines()
-        said = f": {lines[-1]}" if lines else ""
-        raise ProgramFailed(f"{program}: exit code {process.returncode}{said}")
+        raise ProgramFailed(program, f"exit code {process.returncode}", lines[-1] if lines else "")
 
 
 def _kill_group(pid: int) -> None:

@@ -178,9 +178,9 @@ def test_a_failing_check_drains_and_a_passing_one_undrains() -> None:
     cluster = a_cluster()
     health(cluster, "")
     health(cluster, "GPU 0: XID 79")
-    assert (n1(cluster).drained, n1(cluster).reason) == (True, "Health check: GPU 0: XID 79")
+    assert (n1(cluster).drained, n1(cluster).reason) == (True, "Health: GPU 0: XID 79")
     health(cluster, "no space")
-    assert n1(cluster).reason == "Health check: no space"
+    assert n1(cluster).reason == "Health: no space"
     health(cluster, "")
     assert (n1(cluster).drained, n1(cluster).reason, n1(cluster).is_usable) == (False, "", True)
 

@@ -57,7 +57,7 @@ def end_run(
         released_nodes=(*released_nodes, *down),
         end_time=end_time or now,
         preemptor=preemptor or JobId(0),
-        replacing=keeps_nodes(job, cause, again, hold=hold),
+        replacing=keeps_nodes(job, cause, again, final, hold=hold),
         lost_nodes=lost,
     )
 

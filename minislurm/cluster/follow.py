@@ -8,6 +8,7 @@ from itertools import chain
 from msgspec.structs import replace
 
 from minislurm.cluster import dependencies, node_messages
+from minislurm.cluster.comebacks import failed_by_loss, judged_anew
 from minislurm.cluster.eligibility import requeue_time
 from minislurm.cluster.ending import end_run
 from minislurm.cluster.events import (
@@ -218,6 +219,8 @@ def _lose_runs(state: ClusterState, event: NodeChanged) -> Iterator[Event]:
         if name in [part.node for part in job.spares]:
             yield NodeReleased(event.time, job.id, job.run, name)
         elif job.state is JobState.COMPLETING:
+            if failed_by_loss(job, name):
+                yield JobUpdated(event.time, judged_anew(state, job, name, event.time))
             if event.given_up:
                 yield NodeReleased(event.time, job.id, job.run, name)
         elif job.state is JobState.CONFIGURING:

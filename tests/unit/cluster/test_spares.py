@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minislurm.cluster.messages import NodeGivenUp, NodeSilent, PrepareFailed
+from minislurm.cluster.messages import NodeGivenUp, NodeReport, NodeSilent, PrepareFailed, RunReport
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.states import JobState
 from tests.builders import a_request
@@ -180,3 +180,58 @@ def test_what_goes_with_spares(changes: dict[str, object], detail: str) -> None:
 def test_replacing_needs_spares() -> None:
     refusal = refused_submission(a_cluster(4), on_node_fail="replace")
     assert "needs --spare-nodes" in refusal.details[0]
+
+
+def script_fails(cluster: SimCluster, job_id: JobId) -> None:
+    """As when its srun has lost a task."""
+    job = cluster.job(job_id)
+    assert job.batch_host is not None
+    report = RunReport(job_id, job.run, "EXITED", 1)
+    cluster.nodes[job.batch_host].runs[job_id, job.run] = report
+    cluster.tell(NodeReport(job.batch_host, report))
+    cluster.run(1)
+
+
+def test_a_script_that_fails_since_a_node_is_lost_comes_back_as_well() -> None:
+    """It knows of it before the controller does."""
+    cluster = a_cluster(4, cpus=1)
+    job_id = a_gang(cluster)
+    cluster.kill_node("n2")
+    script_fails(cluster, job_id)
+    waiting = cluster.submit(name="50")
+    cluster.run(1)
+    assert (state_of(cluster, job_id), state_of(cluster, waiting)) == ("COMPLETING", "PENDING")
+    lose(cluster, "n2")
+    cluster.run(1)
+    job = cluster.job(job_id)
+    assert (job.state, job.run, job.requeues) == (JobState.RUNNING, 2, {"node_fail": 1})
+    assert nodes_of(cluster, job_id) == ["n1", "n3", "n4"]
+
+
+def test_without_spares_it_queues_again() -> None:
+    cluster = a_cluster(3, cpus=1)
+    job_id = cluster.submit(request=a_request(3, exclusive=True), name="500")
+    cluster.run(1)
+    cluster.kill_node("n2")
+    script_fails(cluster, job_id)
+    lose(cluster, "n2")
+    job = cluster.job(job_id)
+    assert (job.state, job.requeues) == (JobState.PENDING, {"node_fail": 1})
+
+
+def test_a_script_that_fails_by_itself_has_failed() -> None:
+    cluster = a_cluster(4, cpus=1)
+    job_id = a_gang(cluster)
+    script_fails(cluster, job_id)
+    assert (state_of(cluster, job_id), cluster.job(job_id).exit_code) == ("FAILED", 1)
+    assert not any(node.cpus_used for node in cluster.state.nodes.values())
+
+
+def test_a_script_that_failed_on_the_node_that_is_lost_then_has_failed() -> None:
+    """Its own node told of it."""
+    cluster = a_cluster(4, cpus=1)
+    job_id = a_gang(cluster)
+    cluster.kill_node("n1")
+    script_fails(cluster, job_id)
+    lose(cluster, "n1")
+    assert state_of(cluster, job_id) == "FAILED"

@@ -40,6 +40,8 @@ def act(client: ControllerClient, keyword: str, words: Sequence[str]) -> int:
             outcomes = client.hold(targets, by_user=keyword == "uhold")
         case "release":
             outcomes = client.release(targets)
+        case "checkpoint":
+            outcomes = client.request_checkpoint(targets)
         case _:
             outcomes = client.requeue(targets, hold=keyword == "requeuehold")
     return max(exit_code, report_outcomes(outcomes, summary))

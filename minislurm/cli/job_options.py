@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from minislurm.cli.option_values import NodeCount, SwitchCount, TopologyLevel
+from minislurm.domain.checkpoint import CheckpointSignal
 from minislurm.domain.job import SignalBeforeEnd
 
 
@@ -67,6 +68,16 @@ class JobOptions(Struct):
     spare_nodes: int = 0
     signal: SignalBeforeEnd | None = None
     clusters: str = ""
+
+    # its checkpoints
+    checkpoint_dir: str = ""
+    #: Seconds; 0: never asked for because of its age.
+    checkpoint_interval: float = 0.0
+    checkpoint_signal: CheckpointSignal | None = None
+    #: 0: all.
+    checkpoint_keep: int = 0
+    checkpoint_restart_s: float | None = None
+    checkpoint_command: str = ""
 
     # its streams, folder and environment
     output: str = ""

@@ -109,6 +109,12 @@ def make_submission(
         on_task_fail=options.on_task_fail,
         requeue_on_timeout=options.requeue_on_timeout,
         spare_nodes=options.spare_nodes,
+        checkpoint_dir=_text(options.checkpoint_dir, "checkpoint-dir"),
+        checkpoint_interval_s=options.checkpoint_interval,
+        checkpoint_signal=options.checkpoint_signal,
+        checkpoint_keep=_checkpoints_kept(options),
+        checkpoint_restart_s=options.checkpoint_restart_s,
+        checkpoint_command=_text(options.checkpoint_command, "checkpoint-command"),
     )
     return Submission(spec, program.script, program.environment, test_only=options.test_only)
 
@@ -127,6 +133,12 @@ def _check_comebacks(options: JobOptions) -> None:
     for name, is_asked in asked.items():
         if is_asked:
             raise UsageError(f"--{name} and --no-requeue contradict each other")
+
+
+def _checkpoints_kept(options: JobOptions) -> int:
+    if options.checkpoint_keep and not options.checkpoint_dir:
+        raise UsageError("--checkpoint-keep deletes in --checkpoint-dir, which is not given")
+    return options.checkpoint_keep
 
 
 def _text(value: str, option: str) -> str:

@@ -4,6 +4,7 @@ OptionErrors with Slurm's exit code."""
 from __future__ import annotations
 
 import re
+import signal
 import time
 from collections.abc import Callable
 
@@ -11,6 +12,7 @@ from msgspec import Struct
 
 from minislurm.cli.option import OptionError
 from minislurm.cli.printable import printable
+from minislurm.domain.checkpoint import CheckpointSignal
 from minislurm.domain.comebacks import parse_requeue_limits
 from minislurm.domain.job import SignalBeforeEnd
 from minislurm.domain.resources import GpuGroup
@@ -132,6 +134,38 @@ def parse_signal_before_end(text: str) -> SignalBeforeEnd:
         raise ValueError(text)
     seconds = 60.0 if match[3] is None else float(match[3])
     return SignalBeforeEnd(parse_signal(match[2]), seconds, batch_shell_only="B" in flags)
+
+
+def parse_checkpoint_dir(text: str) -> str:
+    if "://" in text:
+        raise OptionError(f"--checkpoint-dir={printable(text)}: object stores are not supported by minislurm")
+    if not text:
+        raise ValueError(text)
+    return text
+
+
+def parse_checkpoint_interval(text: str) -> float:
+    """Seconds, more than 0."""
+    seconds = parse_duration(text)
+    if not seconds:
+        raise ValueError(text)
+    return seconds
+
+
+def parse_checkpoint_restart(text: str) -> float:
+    seconds = parse_duration(text)
+    if seconds is None:
+        raise ValueError(text)
+    return seconds
+
+
+def parse_checkpoint_signal(text: str) -> CheckpointSignal:
+    """``SIG[@seconds]``"""
+    name, at, grace = text.partition("@")
+    number = parse_signal(name)
+    if number in (signal.SIGKILL, signal.SIGSTOP) or (at and not re.match(r"[0-9]{1,5}\Z", grace)):
+        raise ValueError(text)
+    return CheckpointSignal(number, float(grace) if at else None)
 
 
 def parse_gpus(text: str) -> GpuGroup:

@@ -8,7 +8,7 @@ and give `JobOptions` its attribute.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import field
 
@@ -24,6 +24,10 @@ from minislurm.cli.option_values import (
     parse_begin,
     parse_bid,
     parse_capability,
+    parse_checkpoint_dir,
+    parse_checkpoint_interval,
+    parse_checkpoint_restart,
+    parse_checkpoint_signal,
     parse_deadline,
     parse_exclusive,
     parse_max_requeues,
@@ -49,6 +53,7 @@ _BATCH = (SBATCH,)
 _STEPS = (SRUN,)
 
 RESOURCES, JOB, STREAMS, STEP, REPORTING = "Resources", "Job", "Files and environment", "Step", "Reporting"
+CHECKPOINTS = "Checkpoints (minislurm's own)"
 
 
 class JobOption(Option, frozen=True):
@@ -278,6 +283,43 @@ _JOB = (
     ),
 )  # fmt: skip
 
+
+def _checkpoint_option(
+    name: str, help: str, metavar: str, parse: Callable[[str], object] = str, field: str = ""
+) -> JobOption:
+    return JobOption(
+        name, "", help, metavar, parse=parse, field=field, commands=_BATCH, panel=CHECKPOINTS,
+        abbreviates=False, environment={SBATCH: ("SBATCH_" + name.replace("-", "_").upper(),)},
+    )  # fmt: skip
+
+
+_CHECKPOINTS = (
+    _checkpoint_option(
+        "checkpoint-dir", "Folder of the job's checkpoints, made if need be: a file or folder that is "
+        "renamed into it is one (symbols as in --output).", "DIR", parse_checkpoint_dir,
+    ),
+    _checkpoint_option(
+        "checkpoint-interval", "Ask for a checkpoint when the last one is so old.", "TIME",
+        parse_checkpoint_interval,
+    ),
+    _checkpoint_option(
+        "checkpoint-signal", "The signal that asks for one, sent to the processes that catch it, and how "
+        "long it may take when the job has to give way.", "SIGNAL[@SECONDS]", parse_checkpoint_signal,
+    ),
+    _checkpoint_option(
+        "checkpoint-keep", "Keep so many of the newest checkpoints, and delete older ones in "
+        "--checkpoint-dir.", "N", count("checkpoint-keep"),
+    ),
+    _checkpoint_option(
+        "checkpoint-restart-time", "What a restart costs: from the job's start until it does new work.",
+        "TIME", parse_checkpoint_restart, "checkpoint_restart_s",
+    ),
+    _checkpoint_option(
+        "checkpoint-command", "A command, run in the job on its first node, that makes a checkpoint and "
+        "reports it (scheckpoint report, or a rename into --checkpoint-dir).", "COMMAND",
+    ),
+)  # fmt: skip
+
 _STREAMS = (
     JobOption(
         "output", "o", "File for standard output (%j job, %A_%a array task, %x name, %N node …).", "PATTERN",
@@ -419,7 +461,7 @@ def _unsupported() -> tuple[JobOption, ...]:
 
 
 JOB_OPTIONS: tuple[JobOption, ...] = (
-    *_RESOURCES, *_JOB, *_STREAMS, *_SBATCH, *_SRUN, *_REPORTING, *_unsupported(),
+    *_RESOURCES, *_JOB, *_CHECKPOINTS, *_STREAMS, *_SBATCH, *_SRUN, *_REPORTING, *_unsupported(),
 )  # fmt: skip
 
 #: Values that say no where an option takes none.

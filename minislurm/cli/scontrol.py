@@ -64,6 +64,8 @@ def _act(keyword: str, words: Sequence[str]) -> int:
     if not words:
         raise _plain(f"too few arguments for keyword:{keyword}")
     context = "slurm_requeue" if keyword.startswith("requeue") else "slurm_suspend"
+    if keyword == "checkpoint":
+        context = "scontrol_checkpoint"
     return _with_client(f"{context} error", lambda client: act(client, keyword, words))
 
 
@@ -352,6 +354,7 @@ _KEYWORDS = (
     "version",
     "create",
     "delete",
+    "checkpoint",
     *sorted(_UNSUPPORTED_KEYWORDS),
 )
 
@@ -408,7 +411,7 @@ APPLICATION = Application(
     summary="Show and change jobs, nodes, partitions and the configuration.",
     synopsis=(
         "[-ado] show {job|node|partition|reservation|license|config|step|hostnames|hostlist} [NAME] | "
-        "{hold|uhold|release|requeue|requeuehold} ID … | update KEY=VALUE … | "
+        "{hold|uhold|release|requeue|requeuehold|checkpoint} ID … | update KEY=VALUE … | "
         "create reservation KEY=VALUE … | delete ReservationName=NAME | ping"
     ),
     options=OPTIONS,

@@ -20,7 +20,9 @@ from minislurm.cli.resource_text import (
 )
 from minislurm.domain.hostlist import compress
 from minislurm.domain.job import Job
+from minislurm.domain.memory import format_size
 from minislurm.domain.resources import NodeAllocation, ResourceRequest
+from minislurm.domain.signals import signal_name
 from minislurm.domain.times import format_duration_long, format_time
 
 
@@ -99,8 +101,37 @@ def _lines(row: JobRow, details: bool) -> Iterator[str]:
         yield f"Switches={job.asked_request.switches}@{wait}"
     if request.topology_level or request.segment:
         yield _place(request)
+    yield from _checkpoints(row)
     yield "Power="
     yield from _requested_tres(row)
+
+
+def _checkpoints(row: JobRow) -> Iterator[str]:
+    """minislurm's own lines: the last checkpoint, and how one is made."""
+    job, spec = row.job, row.job.spec
+    if job.checkpoints:
+        last = job.checkpoints[-1]
+        size = format_size(last.size_bytes)
+        yield (
+            f"Checkpoint={last.path} CheckpointStep={last.step if last.step >= 0 else NULL} "
+            f"CheckpointTime={format_time(last.time)} CheckpointRun={last.run} CheckpointSize={size}"
+        )
+    if job.checkpoint_requested:
+        until = format_time(job.checkpoint_deadline) if job.checkpoint_deadline else "None"
+        yield (
+            f"CheckpointRequested={format_time(job.checkpoint_requested)} "
+            f"CheckpointReason={job.checkpoint_reason} CheckpointDeadline={until}"
+        )
+    if spec.checkpoint_dir or spec.checkpoint_command or spec.checkpoint_signal is not None:
+        asked = spec.checkpoint_signal
+        grace = f"@{asked.grace_s:g}" if asked is not None and asked.grace_s is not None else ""
+        signal = signal_name(asked.signal) + grace if asked is not None else NULL
+        interval = format_duration_long(spec.checkpoint_interval_s) if spec.checkpoint_interval_s else "None"
+        yield (
+            f"CheckpointDir={spec.checkpoint_dir or NULL} CheckpointInterval={interval} "
+            f"CheckpointSignal={signal} CheckpointKeep={spec.checkpoint_keep or 'ALL'} "
+            f"CheckpointCommand={spec.checkpoint_command or NULL}"
+        )
 
 
 def _place(request: ResourceRequest) -> str:

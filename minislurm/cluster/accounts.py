@@ -1,7 +1,8 @@
 """The account tree in the state: its records, what runs and waits by whom, and what was used.
 
 Usage is exact at every moment without a clock: it is known as of the last start or end of a job of the user,
-and from there it follows from what runs since (`settle`).
+and from there it follows from what runs since (`settle`). While no account was ever added nothing is counted:
+nobody asks, and it would be a tenth of what a job costs.
 """
 
 from __future__ import annotations
@@ -101,13 +102,15 @@ class AccountsState(Struct):
         self.budgets.ended(self.tree, job, now)
 
     def _charge(self, job: Job, now: float, sign: int) -> None:
+        if self.tree.is_empty:
+            return
         who = self.charged_of(job)
         self.settle(who, now)
         self.limits.charge(who, tres.as_dict(job.allocated_tres), sign)
 
     def count(self, job: Job, sign: int) -> None:
         """Takes a record's jobs into the number of submitted ones, or out of it."""
-        if job.state not in FINAL_STATES:
+        if not self.tree.is_empty and job.state not in FINAL_STATES:
             who = self.charged_of(job)
             submitted = self.submitted.get(who, 0) + sign * (len(job.pending_tasks) or 1)
             if submitted:
@@ -118,19 +121,22 @@ class AccountsState(Struct):
     def recount(self, active: Sequence[Job]) -> None:
         """What runs, anew from the jobs that hold nodes."""
         self.limits = _limits(self.tree, self.limits.capacity)
-        for job in active:
+        for job in [] if self.tree.is_empty else active:
             self.limits.charge(self.charged_of(job), tres.as_dict(job.allocated_tres))
         self.budgets.recount(self.tree, active)
+
+    def _recount_submitted(self, jobs: Iterable[Job]) -> None:
+        self.submitted.clear()
+        for job in jobs:
+            self.count(job, 1)
 
     def set_partition_qos(self, partition_qos: dict[str, str], jobs: Iterable[Job]) -> None:
         """From now on these are the QOS of the partitions. `jobs`: all there are."""
         if partition_qos == self.partition_qos:
             return
         self.partition_qos = partition_qos
-        self.submitted.clear()
         every = list(jobs)
-        for job in every:
-            self.count(job, 1)
+        self._recount_submitted(every)
         self.recount([job for job in every if job.state.holds_nodes])
 
     def measure(self, nodes: Iterable[Node]) -> None:
@@ -190,9 +196,11 @@ class AccountsState(Struct):
 
     # The tree
 
-    def change(self, changes: AccountChanges, active: Sequence[Job], now: float) -> None:
+    def change(self, changes: AccountChanges, jobs: Iterable[Job], active: Sequence[Job], now: float) -> None:
+        """`jobs`: all there are; `active`: those that hold nodes."""
         # What was paid until now was paid by whom the tree of until now says.
         self.budgets.settle_all(self.tree, now)
+        was_empty = self.tree.is_empty
         self.tree = self.tree.changed(changes)
         self.version += 1
         self._history = (0.0, None)
@@ -201,6 +209,10 @@ class AccountsState(Struct):
             if self.usage.pop(key, None) is not None:
                 self.touched_usage.add(key)
         self.recount(active)
+        if self.tree.is_empty is not was_empty:
+            self._recount_submitted(jobs)
+            for job in active:  # from now on it is counted what they use
+                self.settle(self.charged_of(job), now)
         self.budgets.settle_all(self.tree, now)  # from now on by the new tree
 
     def snapshot(self, now: float, nodes: Iterable[Node]) -> AccountsSnapshot | None:

@@ -7,6 +7,11 @@ from msgspec.structs import replace
 from minislurm.cluster.budgets import held_milli
 from minislurm.cluster.events import (
     AccountsChanged,
+    CheckpointDropped,
+    CheckpointListening,
+    CheckpointReported,
+    CheckpointRequested,
+    CheckpointWithdrawn,
     ClusterConfigured,
     DependencySettled,
     Event,
@@ -39,6 +44,7 @@ from minislurm.cluster.events import (
 from minislurm.cluster.lemons import nodes_to_avoid, note_outcomes
 from minislurm.cluster.state import ArraySummary, ClusterState, RequestRecord
 from minislurm.domain import configuration_file
+from minislurm.domain.checkpoint import with_reported
 from minislurm.domain.exhaustive import assert_never
 from minislurm.domain.ids import Bitmap, JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import EndCause, Job
@@ -114,7 +120,7 @@ def apply(state: ClusterState, event: Event) -> None:
             _change_node(state, event)
         case PartitionChanged():
             state.partition_states[event.name] = event.state
-            state.kept.partitions.pop(event.name, None)
+            state.partition_changed(event.name)
         case AccountsChanged():
             state.change_accounts(event.changes, event.time)
             _remember(state, RequestRecord(event.request_id, event.time))
@@ -138,6 +144,17 @@ def apply(state: ClusterState, event: Event) -> None:
         case NodeWeightChanged():
             state.nodes[event.node].changed_weight = event.weight
             state.touch_node(event.node)
+        case CheckpointReported():
+            _keep_checkpoint(state, event)
+        case CheckpointRequested():
+            _ask(state, event)
+        case CheckpointWithdrawn():
+            # Until its deadline the run may still end because it was asked to.
+            _stop_asking(state, _touch(state, event.job_id))
+        case CheckpointListening():
+            _touch(state, event.job_id).checkpoint_listens = True
+        case CheckpointDropped():
+            _touch(state, event.job_id).checkpoints_dropped += 1
         case _:
             assert_never(event)
 
@@ -226,6 +243,8 @@ def _back_to_pending(job: Job, now: float, cause: str, hold: bool) -> None:
     job.switches_waived = False
     job.next_step_id = StepId(0)
     job.steps = {}
+    job.checkpoint_deadline = 0.0
+    job.checkpoint_listens = False
     if cause != "launch_failure":
         job.submit_time = now
         job.restart_reason = cause
@@ -344,7 +363,10 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
         job.avoided_nodes = avoided
         job.avoid_until = event.time + state.configuration.jobs.avoid_failed_node_s
     if event.preemptor:
-        job.preempt_time, job.preemptor = event.time, event.preemptor
+        # Of a run that was asked to save first, the time when it was asked stands.
+        job.preempt_time = job.preempt_time if job.gives_way else event.time
+        job.preemptor = event.preemptor
+    _stop_asking(state, job)
     job.avoided_nodes = (*job.avoided_nodes, *event.avoid_nodes)
     job.replacing = event.replacing
     job.open_nodes = tuple(p.node for p in job.allocation if p.node not in event.released_nodes)
@@ -456,6 +478,7 @@ def _register(state: ClusterState, event: NodeRegistered) -> None:
     node.facts = event.facts
     node.witnesses = event.witnesses
     state.kept.kinds.clear()
+    state.kept.possible.clear()
     if moved:
         state.place_nodes()
     node.stale_runs = tuple(
@@ -484,3 +507,30 @@ def _change_node(state: ClusterState, event: NodeChanged) -> None:
     node.drained_by_health = event.drained_by_health
     state.touch_node(node.name)
     state.accounts.capacity_is_known = False
+
+
+# Checkpoints
+
+
+def _keep_checkpoint(state: ClusterState, event: CheckpointReported) -> None:
+    job = _touch(state, event.job_id)
+    job.checkpoints, _ = with_reported(job.checkpoints, event.checkpoint, job.spec.checkpoint_keep)
+    if event.answers and not job.gives_way:
+        _stop_asking(state, job)
+
+
+def _ask(state: ClusterState, event: CheckpointRequested) -> None:
+    job = _touch(state, event.job_id)
+    job.checkpoint_requested = event.time
+    job.checkpoint_reason = event.reason
+    job.checkpoint_deadline = event.deadline
+    job.comes_back = event.comes_back
+    if event.preemptor:
+        job.preempt_time, job.preemptor = event.time, event.preemptor
+        state.giving_way.add(job.id)
+
+
+def _stop_asking(state: ClusterState, job: Job) -> None:
+    job.checkpoint_requested = 0.0
+    job.checkpoint_reason = ""
+    state.giving_way.discard(job.id)

@@ -12,6 +12,7 @@ from minislurm.cluster.spares import request_of_run
 from minislurm.cluster.state import ClusterState
 from minislurm.domain import tres
 from minislurm.domain.account_check import problems
+from minislurm.domain.checkpoint import RECORDS_KEPT
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import Job
 from minislurm.domain.resources import share_on_node
@@ -30,6 +31,7 @@ def check(state: ClusterState) -> None:
     _check_claims(state)
     _check_accounts(state)
     _check_het_jobs(state)
+    _check_checkpoints(state)
 
 
 def _check_job(state: ClusterState, job: Job) -> None:
@@ -156,7 +158,7 @@ def _check_accounts(state: ClusterState) -> None:
     accounts = state.accounts
     submitted: Counter[Charged] = Counter()
     ledger = Ledger(accounts.tree)
-    for job in state.jobs.values():
+    for job in () if accounts.tree.is_empty else state.jobs.values():
         submitted[accounts.charged_of(job)] += jobs_in(job)
         if job.state.holds_nodes:
             ledger.charge(accounts.charged_of(job), tres.as_dict(job.allocated_tres))
@@ -239,3 +241,18 @@ def _check_het_jobs(state: ClusterState) -> None:
             else:
                 lost = leader.state.is_final and job.requeue_cause
                 assert not lost, f"{job.id}: comes back without its leader"
+
+
+def _check_checkpoints(state: ClusterState) -> None:
+    """Only what runs is asked for a checkpoint; records are those of the newest, in their order."""
+    asked = {job.id for job in state.jobs.values() if job.gives_way}
+    assert asked == state.giving_way, "runs that give way differ"
+    for job in state.jobs.values():
+        assert not job.checkpoint_requested or job.state is JobState.RUNNING, (
+            f"{job.id}: asked for a checkpoint while {job.state.value}"
+        )
+        order = [(one.run, one.time, one.path) for one in job.checkpoints]
+        assert order == sorted(order), f"{job.id}: checkpoints out of order"
+        assert len({one.path for one in job.checkpoints}) == len(order), f"{job.id}: a checkpoint twice"
+        assert len(order) <= (job.spec.checkpoint_keep or RECORDS_KEPT), f"{job.id}: too many checkpoints"
+        assert all(one.run <= job.run for one in job.checkpoints), f"{job.id}: a checkpoint of no run of it"

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from minislurm.cluster import follow, last_starts, node_messages, preemptions, requests, reservations, runs
+from minislurm.cluster import (
+    checkpoints,
+    follow,
+    last_starts,
+    node_messages,
+    preemptions,
+    requests,
+    reservations,
+    runs,
+)
 from minislurm.cluster.events import ClusterConfigured, Event, JobsPurged, RequestsForgotten
 from minislurm.cluster.messages import (
     AvoidanceOver,
     CancelJob,
     ChangeAccounts,
+    CheckpointDeadline,
+    CheckpointDue,
+    CheckpointListener,
+    CheckpointMade,
     Configure,
     CreateReservation,
     CreateStep,
@@ -31,6 +44,7 @@ from minislurm.cluster.messages import (
     RegisterNode,
     ReleaseJob,
     RememberRequest,
+    RequestCheckpoint,
     RequeueJob,
     ReservationDue,
     SignalDue,
@@ -123,6 +137,16 @@ def decide(state: ClusterState, message: Message, now: float) -> list[Event] | R
             return last_starts.decide_deadline(state, message, now)
         case SwitchWaitOver():
             return follow.decide_switch_wait(state, message, now)
+        case CheckpointMade():
+            return checkpoints.decide_made(state, message, now)
+        case CheckpointListener():
+            return checkpoints.decide_listener(state, message, now)
+        case RequestCheckpoint():
+            return requests.decide_request_checkpoint(state, message, now)
+        case CheckpointDue():
+            return checkpoints.decide_due(state, message, now)
+        case CheckpointDeadline():
+            return checkpoints.decide_deadline(state, message, now)
         case PurgeDue():
             return _purge(state, now)
         case Configure():

@@ -50,6 +50,22 @@ class ForgetRun(Struct, frozen=True):
     run: RunNumber
 
 
+class AskCheckpoint(Struct, frozen=True):
+    """Say to the run's processes that a checkpoint is wanted, as the record has it; or no more."""
+
+    node: NodeName
+    job_id: JobId
+    run: RunNumber
+    withdrawn: bool = False
+
+
+class DeleteCheckpoint(Struct, frozen=True):
+    node: NodeName
+    job_id: JobId
+    run: RunNumber
+    path: str
+
+
 class SetTimer(Struct, frozen=True):
     """Send `message` back at `time`. A timer that has lost its point is refused then, not withdrawn."""
 
@@ -67,5 +83,5 @@ class JobChanged(Struct, frozen=True):
     job_id: JobId
 
 
-NodeCommand = PrepareRun | StartRun | EndRun | SignalRun | ForgetRun
+NodeCommand = PrepareRun | StartRun | EndRun | SignalRun | ForgetRun | AskCheckpoint | DeleteCheckpoint
 Effect = NodeCommand | SetTimer | Schedule | JobChanged

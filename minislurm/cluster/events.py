@@ -8,6 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from minislurm.domain.accounts import AccountChanges
+from minislurm.domain.checkpoint import Checkpoint
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import Dependency, EndCause, Job, Step
 from minislurm.domain.node import NodeFacts
@@ -286,6 +287,55 @@ class AccountsChanged(Struct, frozen=True):
     request_id: str = ""
 
 
+class CheckpointReported(Struct, frozen=True):
+    """A run can be restored from it. `answers`: it is the one that was asked for last. `excess`: paths of
+    records that are beyond the newest that are kept."""
+
+    time: float
+    job_id: JobId
+    run: RunNumber
+    checkpoint: Checkpoint
+    answers: bool = False
+    excess: tuple[str, ...] = ()
+
+
+class CheckpointRequested(Struct, frozen=True):
+    """The run is asked to save. With a `deadline` it is ended when it has, or then: it gives way to
+    `preemptor` and is requeued for the cause `comes_back` ("": it is not)."""
+
+    time: float
+    job_id: JobId
+    run: RunNumber
+    reason: str
+    deadline: float = 0.0
+    preemptor: JobId = JobId(0)
+    comes_back: str = ""
+
+
+class CheckpointWithdrawn(Struct, frozen=True):
+    """Whoever the run should have given way to has gone, or found another way: it goes on."""
+
+    time: float
+    job_id: JobId
+    run: RunNumber
+
+
+class CheckpointListening(Struct, frozen=True):
+    """Some process of the run wants to know when a checkpoint is wanted."""
+
+    time: float
+    job_id: JobId
+    run: RunNumber
+
+
+class CheckpointDropped(Struct, frozen=True):
+    """A report of a run (`run`) that is no longer the job's, which has another one."""
+
+    time: float
+    job_id: JobId
+    run: RunNumber
+
+
 Event = (
     ClusterConfigured
     | JobSubmitted
@@ -315,4 +365,9 @@ Event = (
     | ReservationEnded
     | NodeWeightChanged
     | AccountsChanged
+    | CheckpointReported
+    | CheckpointRequested
+    | CheckpointWithdrawn
+    | CheckpointListening
+    | CheckpointDropped
 )

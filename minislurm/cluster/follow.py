@@ -8,6 +8,7 @@ from itertools import chain
 from msgspec.structs import replace
 
 from minislurm.cluster import dependencies, node_messages
+from minislurm.cluster.checkpoints import withdraw
 from minislurm.cluster.comebacks import failed_by_loss, judged_anew
 from minislurm.cluster.eligibility import requeue_time
 from minislurm.cluster.ending import end_run
@@ -41,6 +42,15 @@ from minislurm.domain.states import JobState, NodeState
 
 def follow(state: ClusterState, event: Event) -> Iterable[Event]:
     """Called after `event` was applied; what it gives is applied one by one while it is worked out."""
+    followers = _followers(state, event)
+    if state.giving_way:
+        match event:
+            case PendingEnded(job_id=job_id) | RunPlaced(job_id=job_id) | JobUpdated(job=Job(id=job_id)):
+                return chain(followers, withdraw(state, job_id, event.time))
+    return followers
+
+
+def _followers(state: ClusterState, event: Event) -> Iterable[Event]:
     match event:
         case JobSubmitted():
             given_up = give_up(state.jobs[event.job.id], event.time)

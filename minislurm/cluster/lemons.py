@@ -85,7 +85,7 @@ def nodes_to_avoid(state: ClusterState, job: Job, lost: tuple[NodeName, ...]) ->
         return ()
     request, partition = job.request, state.partitions.get(job.partition)
     avoided = tuple(name for name in lost if name not in request.required_nodes)
-    if partition is None:
+    if partition is None or job.is_component:  # components avoid all that one of them does
         return ()
     left = set(partition.nodes) - set(request.excluded_nodes) - set(avoided)
     return avoided if len(left) >= request.nodes_min else ()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from minislurm.domain.accounts import AccountChanges
+from minislurm.domain.checkpoint import Checkpoint
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import JobSpec
 from minislurm.domain.node import NodeFacts
@@ -133,6 +134,42 @@ class RememberRequest(Struct, frozen=True):
     request_id: str
 
 
+class CheckpointMade(Struct, frozen=True):
+    """What a node says of a checkpoint of one of its runs; `answers`: the request (its time) that it fulfils,
+    0: none."""
+
+    job_id: JobId
+    run: RunNumber
+    checkpoint: Checkpoint
+    answers: float = 0.0
+
+
+class CheckpointListener(Struct, frozen=True):
+    """A process of the run wants to know when a checkpoint is wanted."""
+
+    job_id: JobId
+    run: RunNumber
+
+
+class RequestCheckpoint(Struct, frozen=True):
+    target: JobTarget
+    caller: Caller
+
+
+class CheckpointDue(Struct, frozen=True):
+    """The last checkpoint of a run is as old as --checkpoint-interval."""
+
+    job_id: JobId
+    run: RunNumber
+
+
+class CheckpointDeadline(Struct, frozen=True):
+    """A run that gives way has had its time to save."""
+
+    job_id: JobId
+    run: RunNumber
+
+
 class RunReport(Struct, frozen=True):
     """What a node says of one run, at registration or as it happens.
 
@@ -151,6 +188,9 @@ class RunReport(Struct, frozen=True):
     running_steps: tuple[StepId, ...] = ()
     #: The node ended it, since it was cut off from the controller for too long.
     node_lost: bool = False
+    #: At registration: reported, and perhaps not yet known.
+    checkpoints: tuple[CheckpointMade, ...] = ()
+    listens: bool = False
 
 
 class RegisterNode(Struct, frozen=True):
@@ -329,6 +369,11 @@ Message = (
     | DeleteReservation
     | ChangeAccounts
     | PurgeDue
+    | CheckpointMade
+    | CheckpointListener
+    | RequestCheckpoint
+    | CheckpointDue
+    | CheckpointDeadline
 )
 Timer = (
     TimeLimitReached
@@ -341,4 +386,6 @@ Timer = (
     | LastStartPassed
     | DeadlineReached
     | PurgeDue
+    | CheckpointDue
+    | CheckpointDeadline
 )

@@ -6,6 +6,7 @@ from copy import copy
 
 from msgspec.structs import replace
 
+from minislurm.cluster.checkpoints import decide_listener, decide_made
 from minislurm.cluster.ending import end_run
 from minislurm.cluster.events import (
     Event,
@@ -18,6 +19,7 @@ from minislurm.cluster.events import (
 from minislurm.cluster.het_jobs import without_repeats
 from minislurm.cluster.messages import (
     AvoidanceOver,
+    CheckpointListener,
     NodeAnswers,
     NodeGivenUp,
     NodeHealth,
@@ -50,6 +52,7 @@ def decide_registration(state: ClusterState, message: RegisterNode, now: float) 
         _answering(node, now),
     ]
     for run in message.runs:
+        events += _catch_up_checkpoints(state, run, now)
         events += _catch_up(state, node, run, now)
     reported = {(run.job_id, run.run) for run in message.runs}
     for job_id in sorted(node.jobs):
@@ -75,6 +78,17 @@ def _answering(node: Node, now: float) -> NodeChanged:
         node.reason_user_id if reason else 0,
         drained_by_health=node.drained_by_health,
     )
+
+
+def _catch_up_checkpoints(state: ClusterState, run: RunReport, now: float) -> list[Event]:
+    """Before its end: a run that comes back starts from the last of them."""
+    listens = CheckpointListener(run.job_id, run.run)
+    events = decide_listener(state, listens, now) if run.listens else []
+    made = {(one.checkpoint.path, one.checkpoint.time): one for one in run.checkpoints}
+    for one in made.values():
+        # Whether it is what a run that gives way was asked for, its report tells, which comes next.
+        events += decide_made(state, replace(one, answers=0.0), now)
+    return events
 
 
 def _catch_up(state: ClusterState, node: Node, run: RunReport, now: float) -> list[Event]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from minislurm.cluster.ending import end_run
+from minislurm.cluster.checkpoints import give_way
 from minislurm.cluster.events import Event
 from minislurm.cluster.messages import PreemptionProposed
 from minislurm.cluster.snapshot import run_of
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.errors import Refusal, RefusalCode
-from minislurm.domain.job import EndCause
 from minislurm.domain.states import JobState
 from minislurm.scheduling.rivals import Rival, is_outranked, is_sliced, may_preempt
 
@@ -31,6 +30,5 @@ def decide_preemption(state: ClusterState, message: PreemptionProposed, now: flo
             return refusal
         sliced = is_sliced(rival, run, now) and not is_outranked(rival.partition, run, now)
         comes_back = "time_slice" if sliced else "preempt" if run.preempt_mode == "requeue" else ""
-        end = end_run(state, job, EndCause.PREEMPT, now, preemptor=preemptor.id, comes_back=comes_back)
-        events.append(end)
+        events.append(give_way(state, job, now, preemptor.id, comes_back))
     return events

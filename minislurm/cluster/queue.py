@@ -90,6 +90,11 @@ class QueueClass:
     array_rests: set[JobId] = field(default_factory=set)
     #: As the last snapshot had it; None: changed since.
     view: RequestClass | None = field(default=None, compare=False)
+    #: The same of a component of a heterogeneous job.
+    het_view: RequestClass | None = field(default=None, compare=False)
+
+    def changed(self) -> None:
+        self.view = self.het_view = None
 
 
 @dataclass(slots=True)
@@ -120,10 +125,16 @@ class PendingQueue:
         if queued is None:
             queued = self.classes[key] = QueueClass(self.next_number)
             self.next_number += 1
-        queued.view = None
+        queued.changed()
         insort(queued.members, (job.eligible_time, job.id))
         if job.pending_tasks:
             queued.array_rests.add(job.id)
+
+    def partition_changed(self, name: str | None = None) -> None:
+        """None: any may have."""
+        for key, queued in self.classes.items():
+            if name is None or key.partition == name:
+                queued.changed()
 
     def discard(self, job_id: JobId) -> None:
         place = self.places.pop(job_id, None)
@@ -131,7 +142,7 @@ class PendingQueue:
             return
         key, eligible_time = place
         queued = self.classes[key]
-        queued.view = None
+        queued.changed()
         index = bisect_left(queued.members, (eligible_time, job_id))
         assert queued.members[index] == (eligible_time, job_id)
         del queued.members[index]

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from minislurm.cluster.apply import is_current
 from minislurm.cluster.effects import (
+    AskCheckpoint,
+    DeleteCheckpoint,
     Effect,
     EndRun,
     ForgetRun,
@@ -17,6 +19,10 @@ from minislurm.cluster.effects import (
 )
 from minislurm.cluster.events import (
     AccountsChanged,
+    CheckpointListening,
+    CheckpointReported,
+    CheckpointRequested,
+    CheckpointWithdrawn,
     DependencySettled,
     Event,
     JobEligible,
@@ -103,6 +109,16 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
             return [_SCHEDULE]
         case PartitionChanged() | ReservationEnded() | NodeWeightChanged():
             return [_SCHEDULE]
+        case CheckpointReported():
+            return _reported(state.jobs[event.job_id], event)
+        case CheckpointRequested():
+            job = state.jobs[event.job_id]
+            # Its nodes are kept for the preemptor: a pass would look for others.
+            return [*_ask(job), *run_timers(job), *([_SCHEDULE] if job.gives_way else [])]
+        case CheckpointWithdrawn():
+            return [*_ask(state.jobs[event.job_id], withdrawn=True), _SCHEDULE]
+        case CheckpointListening():
+            return run_timers(state.jobs[event.job_id])
         case _:
             return []
 
@@ -169,6 +185,22 @@ def _signal(job: Job, event: JobSignalled) -> list[Effect]:
     ]
 
 
+def _ask(job: Job, *, withdrawn: bool = False) -> list[Effect]:
+    return [AskCheckpoint(part.node, job.id, job.run, withdrawn) for part in job.allocation]
+
+
+def _reported(job: Job, event: CheckpointReported) -> list[Effect]:
+    host = job.batch_host
+    deleted: list[Effect] = []
+    if host is not None and job.spec.checkpoint_keep:
+        deleted = [DeleteCheckpoint(host, job.id, job.run, path) for path in event.excess]
+    # One node has told the processes on it; those of a gang's other nodes still think that it is wanted.
+    told = (
+        _ask(job, withdrawn=True) if event.answers and not job.gives_way and len(job.allocation) > 1 else []
+    )
+    return [*deleted, *told, *run_timers(job)]
+
+
 # A node has come (back): what the state wants of it, said again
 
 
@@ -197,6 +229,9 @@ def _say_again(state: ClusterState, job: Job, node: Node, held: bool) -> list[Ef
             return []
         assert job.end_cause is not None
         return [EndRun(node.name, job.id, job.run, job.end_cause, job.end_cause in _KILLING)]
+    if job.state is JobState.RUNNING and job.can_be_asked and held:
+        # What was asked, or taken back, while it was away.
+        return [AskCheckpoint(node.name, job.id, job.run, withdrawn=not job.checkpoint_requested)]
     if job.state is not JobState.CONFIGURING or node.name in [part.node for part in job.spares]:
         return []
     if not held:

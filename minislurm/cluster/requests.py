@@ -12,6 +12,7 @@ from minislurm.cluster.eligibility import make_eligible
 from minislurm.cluster.ending import end_run
 from minislurm.cluster.events import (
     AccountsChanged,
+    CheckpointRequested,
     Event,
     JobRequeued,
     JobSignalled,
@@ -40,6 +41,7 @@ from minislurm.cluster.messages import (
     HoldJob,
     ReleaseJob,
     RememberRequest,
+    RequestCheckpoint,
     RequeueJob,
     SignalJob,
     UpdateJob,
@@ -173,6 +175,20 @@ def decide_signal(state: ClusterState, message: SignalJob, now: float) -> Answer
         elif not job.state.is_final and len(records) == 1:
             return Refusal(RefusalCode.TRY_LATER, job_id=job.id)
     return events or Refusal(RefusalCode.INVALID_JOB_ID, job_id=message.target.job_id)
+
+
+def decide_request_checkpoint(state: ClusterState, message: RequestCheckpoint, now: float) -> Answer:
+    """``scontrol checkpoint``, ``scheckpoint request``. One that is asked for already is enough."""
+    jobs = find(state, message.target, message.caller)
+    if isinstance(jobs, Refusal):
+        return jobs
+    running = [job for job in jobs if job.state is JobState.RUNNING]
+    if not running:
+        return Refusal(RefusalCode.JOB_NOT_RUNNING, job_id=message.target.job_id)
+    able = [job for job in running if job.can_be_asked]
+    if not able:
+        return Refusal(RefusalCode.NO_CHECKPOINT, job_id=message.target.job_id)
+    return [CheckpointRequested(now, job.id, job.run, "user") for job in able if not job.checkpoint_requested]
 
 
 def decide_end_allocation(state: ClusterState, message: EndAllocation, now: float) -> Answer:

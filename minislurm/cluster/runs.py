@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from minislurm.cluster import licenses, reservations
 from minislurm.cluster.accounts import components_hit, may_pay, placement_hit
+from minislurm.cluster.checkpoints import has_left_to_give_way
 from minislurm.cluster.eligibility import latest_start
 from minislurm.cluster.ending import end_run
 from minislurm.cluster.events import (
@@ -221,12 +222,15 @@ def _exited(state: ClusterState, job: Job, message: NodeReport, now: float) -> l
     if report.node_lost:
         released = (message.node,) if message.clean else ()
         return [end_run(state, job, EndCause.NODE_FAIL, now, released_nodes=released)]
+    left = has_left_to_give_way(job, now) and not report.launch_failed
     return [
         end_run(
             state,
             job,
-            EndCause.EXIT,
+            EndCause.PREEMPT if left else EndCause.EXIT,
             now,
+            preemptor=job.preemptor if left else None,
+            comes_back=job.comes_back if left else "",
             exit_code=report.exit_code,
             exit_signal=report.exit_signal,
             released_nodes=(message.node,) if message.clean else (),

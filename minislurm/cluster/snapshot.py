@@ -36,26 +36,12 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
     """A copy as cheap as it can be: it must stay true while the state goes on. What has not changed since the
     last one are the same objects, by which a pass's `Workspace` knows what it need not read again."""
     nodes, running = state.kept.nodes, state.kept.running
-    partitions, looks = state.kept.partitions, state.queue.looks
     reservations = state.reservations.values()
     return Snapshot(
         now=now,
         nodes=[nodes.get(name) or kept_availability(state, node) for name, node in state.nodes.items()],
         running=[running.get(job_id) or kept_run(state, job_id) for job_id in state.active],
-        classes=[
-            *[
-                view
-                if (view := queued.view) is not None
-                and not queued.array_rests
-                and not looks
-                and view.partition is partitions.get(key.partition)
-                else _kept_class(state, key, queued)
-                for key, queued in state.queue.classes.items()
-                # The partition may have left the configuration.
-                if key.partition in state.partitions and not key.component
-            ],
-            *[_kept_het_class(state, components) for components in waiting_components(state)],
-        ],
+        classes=_classes(state),
         topology=state.topology,
         settings=state.configuration.scheduler,
         job_factor_max=max([p.priority_job_factor for p in state.partitions.values()], default=1),
@@ -66,6 +52,20 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
         accounts=state.accounts.snapshot(now, state.nodes.values()),
         max_victims=state.configuration.preemption.max_victims,
     )
+
+
+def _classes(state: ClusterState) -> list[RequestClass]:
+    looks = state.queue.looks
+    classes: list[RequestClass] = []
+    for key, queued in state.queue.classes.items():
+        view = queued.view
+        if view is not None and not queued.array_rests and not looks:
+            classes.append(view)  # mostly, and there may be a hundred thousand
+        elif not key.component and key.partition in state.partitions:  # it may have left the configuration
+            classes.append(_kept_class(state, key, queued))
+    if state.het_jobs:
+        classes += [_kept_het_class(state, components) for components in waiting_components(state)]
+    return classes
 
 
 def kept_availability(state: ClusterState, node: Node) -> NodeAvailability:
@@ -146,6 +146,8 @@ def run_of(state: ClusterState, job: Job) -> RunningJob:
     slice_s = state.configuration.scheduler.time_slice_s
     gives_way = (tier_of(state, job), mode_in(state, job.partition), exempt_until(state, job))
     own = (*asked, job.run, job.start_time, job.partition, *gives_way, slice_end(state, job), slice_s)
+    if job.gives_way:
+        return RunningJob(job.id, 0.0, job.parts, *own)  # its nodes are about to be free
     if job.state is not JobState.COMPLETING or job.replacing:
         return RunningJob(job.id, run_end(state, job), job.parts, *own)
     # Nodes that have let go are free already: counted twice, they would seem to have room beside a head.
@@ -157,7 +159,7 @@ def run_of(state: ClusterState, job: Job) -> RunningJob:
 def _kept_class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestClass:
     view = queued.view
     # What an array may still start depends on its running tasks as well.
-    if view is None or queued.array_rests or view.partition is not state.kept.partitions.get(key.partition):
+    if view is None or queued.array_rests:
         view = queued.view = _class(state, key, queued)
     elif state.queue.looks.get(key.partition) == "history" and view.expected_s != _expected_s(state, key):
         view = queued.view = replace(view, expected_s=_expected_s(state, key))
@@ -175,20 +177,15 @@ def waiting_components(state: ClusterState) -> Iterator[list[Job]]:
 
 def _kept_het_class(state: ClusterState, components: Sequence[Job]) -> RequestClass:
     queued = [state.queue.classes[state.queue.places[job.id][0]] for job in components]
-    view = queued[0].view
-    partitions = [state.kept.partitions.get(job.partition) for job in components]
-    is_kept = view is not None and all(
-        one.view is not None and one.view.partition is partition
-        for one, partition in zip(queued, partitions, strict=True)
-    )
+    view = queued[0].het_view
     if (
         view is None
-        or not is_kept
+        or any(one.het_view is None for one in queued)
         or view.expected_s != _expected_s(state, state.queue.key_of(components[0]))
     ):
         view = het_class(state, components, components[0].eligible_time)
         for one, jobs in zip(queued, (view, *view.parts), strict=True):
-            one.view = jobs
+            one.het_view = jobs
     return view
 
 

@@ -19,6 +19,7 @@ from minislurm.domain.ids import JobId, NodeName, StepId
 from minislurm.domain.job import Dependency, DependencyKind, Job
 from minislurm.domain.node import Node, NodeSpec
 from minislurm.domain.reservation import Reservation
+from minislurm.domain.resources import ResourceRequest
 from minislurm.domain.states import JobState, PartitionState
 from minislurm.domain.topology import Topology
 from minislurm.scheduling.model import NodeAvailability, RunningJob
@@ -63,6 +64,8 @@ class Kept(Struct):
     partitions: dict[str, Partition] = field(default_factory=dict)
     #: By partition: one node of each kind, of what it has.
     kinds: dict[str, tuple[Node, ...]] = field(default_factory=dict)
+    #: Requests that some node of the partition could hold (or more nodes, as far as that is asked).
+    possible: set[tuple[str, ResourceRequest]] = field(default_factory=set)
 
     def __eq__(self, other: object) -> bool:
         # States that differ in nothing but this are equal.
@@ -103,6 +106,8 @@ class ClusterState(Struct):
     tasks: dict[tuple[JobId, int], JobId] = field(default_factory=dict)
     #: Of heterogeneous jobs: the components that are remembered, in their order, by the leader's id.
     het_jobs: dict[JobId, tuple[JobId, ...]] = field(default_factory=dict)
+    #: Jobs whose runs are asked to save, and are ended then.
+    giving_way: set[JobId] = field(default_factory=set)
     #: How many jobs use a stored script or environment.
     blob_uses: dict[str, int] = field(default_factory=dict)
     #: Licenses that active jobs hold, by name; a name that nobody holds is not there.
@@ -170,6 +175,10 @@ class ClusterState(Struct):
         if ids:
             self.het_jobs[job.het_job_id] = ids
 
+    def partition_changed(self, name: str) -> None:
+        self.kept.partitions.pop(name, None)
+        self.queue.partition_changed(name)
+
     def partition_state(self, name: str) -> PartitionState:
         changed = self.partition_states.get(name)
         return changed if changed is not None else self.partitions[name].state
@@ -182,8 +191,7 @@ class ClusterState(Struct):
         """Nodes and partitions as now declared. A node that is gone stays while jobs are on it."""
         self.configuration = configuration
         self.kept = Kept()
-        for queued in self.queue.classes.values():
-            queued.view = None
+        self.queue.partition_changed()
         self.partitions = {p.name: p for p in configuration.partitions}
         declared = {spec.name: spec for spec in configuration.nodes}
         for name, spec in declared.items():
@@ -271,7 +279,8 @@ class ClusterState(Struct):
                 self.licenses_used.pop(license.name, None)
 
     def change_accounts(self, changes: AccountChanges, now: float) -> None:
-        self.accounts.change(changes, [self.jobs[job_id] for job_id in self.active], now)
+        active = [self.jobs[job_id] for job_id in self.active]
+        self.accounts.change(changes, self.jobs.values(), active, now)
         if self.queue.by_account is self.accounts.tree.is_empty:
             # From now on it matters whose a job is: the classes are other ones.
             self.queue.by_account = not self.accounts.tree.is_empty
@@ -298,4 +307,6 @@ class ClusterState(Struct):
         self.queue.by_account = not self.accounts.tree.is_empty
         for job in sorted(self.jobs.values(), key=lambda j: j.end_time):
             self.index_job(job)
+            if job.gives_way:
+                self.giving_way.add(job.id)
         self.accounts.recount([self.jobs[job_id] for job_id in self.active])

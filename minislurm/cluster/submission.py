@@ -25,6 +25,9 @@ from minislurm.domain.resources import ResourceRequest, capability_number
 from minislurm.domain.states import PartitionState, Reason
 from minislurm.scheduling.limits import least_tres
 
+#: So many requests are known to be possible at most.
+_MOST_KNOWN = 10_000
+
 
 def decide_submission(state: ClusterState, message: SubmitJob, now: float) -> list[Event] | Refusal:
     """A request id that was seen before is answered with the job it made then (no new event)."""
@@ -165,6 +168,18 @@ def check_request(state: ClusterState, request: ResourceRequest, partition: Part
 
     More nodes than there are is no reason: such a job waits with PartitionNodeLimit, as in Slurm.
     """
+    question = partition.name, request
+    if question in state.kept.possible:  # most jobs ask for what others have asked for
+        return None
+    refusal = _refuse_request(state, request, partition)
+    if refusal is None:
+        if len(state.kept.possible) >= _MOST_KNOWN:
+            state.kept.possible.clear()
+        state.kept.possible.add(question)
+    return refusal
+
+
+def _refuse_request(state: ClusterState, request: ResourceRequest, partition: Partition) -> Refusal | None:
     if request.nodes_min < 1 or request.tasks < 1 or 0 < request.nodes_max < request.nodes_min:
         return Refusal(RefusalCode.INVALID_NODE_COUNT)
     if request.cpus_per_task < 1 or not is_gpu_request(request):

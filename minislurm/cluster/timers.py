@@ -6,10 +6,13 @@ import math
 from collections.abc import Iterator
 
 from minislurm.cluster import dependencies
+from minislurm.cluster.checkpoints import due_time
 from minislurm.cluster.effects import Effect, SetTimer
 from minislurm.cluster.eligibility import give_up_time, requeue_time
 from minislurm.cluster.messages import (
     AvoidanceOver,
+    CheckpointDeadline,
+    CheckpointDue,
     DeadlineReached,
     EligibilityDue,
     LastStartPassed,
@@ -90,6 +93,10 @@ def run_timers(job: Job) -> list[Effect]:
     timers: list[Effect] = []
     if job.deadline:
         timers.append(SetTimer(job.deadline, DeadlineReached(job.id, job.run)))
+    if job.gives_way:
+        timers.append(SetTimer(job.checkpoint_deadline, CheckpointDeadline(job.id, job.run)))
+    elif job.spec.checkpoint_interval_s and not job.checkpoint_requested:
+        timers.append(SetTimer(due_time(job), CheckpointDue(job.id, job.run)))
     if not job.time_limit_s:
         return timers
     end = job.expected_end_time

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import time
 
-from minislurm.cluster.effects import EndRun, ForgetRun, NodeCommand, PrepareRun, SignalRun, StartRun
+from minislurm.cluster.effects import (
+    AskCheckpoint,
+    DeleteCheckpoint,
+    EndRun,
+    ForgetRun,
+    NodeCommand,
+    PrepareRun,
+    SignalRun,
+    StartRun,
+)
 from minislurm.cluster.victims import grace_in_s
 from minislurm.controller.blobs import split_environment
 from minislurm.controller.engine import Engine
@@ -13,6 +22,9 @@ from minislurm.domain.exhaustive import assert_never
 from minislurm.domain.job import EndCause, Job
 from minislurm.rpc import codec
 from minislurm.rpc.gen import node_pb2
+
+#: Between SIGTERM and SIGKILL, of a run that has saved.
+AFTER_SAVING_S = 2.0
 
 
 def command_message(engine: Engine, command: NodeCommand) -> node_pb2.Command | None:
@@ -49,14 +61,40 @@ def command_message(engine: Engine, command: NodeCommand) -> node_pb2.Command | 
             )
         case ForgetRun():
             return node_pb2.Command(forget_run=node_pb2.ForgetRun(job_id=command.job_id, run=command.run))
+        case AskCheckpoint():
+            return _ask_checkpoint(engine, command)
+        case DeleteCheckpoint():
+            return node_pb2.Command(
+                delete_checkpoint=node_pb2.DeleteCheckpoint(
+                    job_id=command.job_id, run=command.run, path=command.path
+                )
+            )
         case _:
             assert_never(command)
+
+
+def _ask_checkpoint(engine: Engine, command: AskCheckpoint) -> node_pb2.Command | None:
+    job = engine.state.jobs.get(command.job_id)
+    if job is None or job.run != command.run or bool(job.checkpoint_requested) is command.withdrawn:
+        return None
+    message = node_pb2.AskCheckpoint(
+        job_id=job.id,
+        run=job.run,
+        request=job.checkpoint_requested,
+        reason=job.checkpoint_reason,
+        withdrawn=command.withdrawn,
+    )
+    if job.gives_way:
+        message.seconds_left = max(0.0, job.checkpoint_deadline - time.time())
+    return node_pb2.Command(ask_checkpoint=message)
 
 
 def _kill_wait_s(engine: Engine, command: EndRun) -> float:
     job = engine.state.jobs.get(command.job_id)
     if command.cause is EndCause.PREEMPT and job is not None:
-        return grace_in_s(engine.state, job.partition)
+        grace_s = grace_in_s(engine.state, job.partition)
+        # Who was asked first has saved, or has had its time to.
+        return min(grace_s, AFTER_SAVING_S) if job.checkpoint_deadline else grace_s
     timers = engine.configuration.timers
     if command.cause is EndCause.NODE_FAIL:
         # The others of a gang need not be waited for longer than the lost node.

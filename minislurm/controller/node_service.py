@@ -7,6 +7,8 @@ import logging
 from typing import Any
 
 from minislurm.cluster.messages import (
+    CheckpointListener,
+    CheckpointMade,
     Message,
     NodeHealth,
     NodeReport,
@@ -17,6 +19,7 @@ from minislurm.cluster.messages import (
 )
 from minislurm.controller.engine import Engine
 from minislurm.controller.node_hub import Connection, NodeHub
+from minislurm.domain.checkpoint import Checkpoint
 from minislurm.domain.errors import AccessDenied, MinislurmError, Refusal, RefusalCode
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
 from minislurm.domain.node import NodeFacts
@@ -154,7 +157,15 @@ def _message_of(node: NodeName, report: Any) -> Message:
         case "step_ended":
             ended = report.step_ended
             return StepEnded(node, job_id, run, StepId(ended.step_id), ended.exit_code, ended.exit_signal)
+        case "checkpoint_made":
+            return _checkpoint(job_id, run, report.checkpoint_made)
+        case "checkpoint_listener":
+            return CheckpointListener(job_id, run)
     raise MinislurmError(f"node {node} sent a report of an unknown kind")
+
+
+def _checkpoint(job_id: JobId, run: RunNumber, made: Any) -> CheckpointMade:
+    return CheckpointMade(job_id, run, codec.from_proto(Checkpoint, made.checkpoint), made.answers)
 
 
 def _run_report(run: Any) -> RunReport:
@@ -169,4 +180,8 @@ def _run_report(run: Any) -> RunReport:
         launch_failed=run.launch_failed,
         running_steps=tuple(StepId(step) for step in run.running_steps),
         node_lost=run.node_lost,
+        checkpoints=tuple(
+            _checkpoint(JobId(run.job_id), RunNumber(run.run), made) for made in run.checkpoints
+        ),
+        listens=run.listens,
     )

@@ -24,6 +24,7 @@ from minislurm.cluster.messages import (
     Message,
     ReleaseJob,
     RememberRequest,
+    RequestCheckpoint,
     RequeueJob,
     SignalJob,
     SubmitJob,
@@ -225,6 +226,11 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
     async def Requeue(self, request: Any, context: Any) -> Any:
         caller = self._caller(context)
         return await self._act_on_each(request, lambda target: RequeueJob(target, caller, request.hold))
+
+    @_answers_errors
+    async def RequestCheckpoint(self, request: Any, context: Any) -> Any:
+        caller = self._caller(context)
+        return await self._act_on_each(request, lambda target: RequestCheckpoint(target, caller))
 
     @_answers_errors
     async def UpdateJob(self, request: Any, context: Any) -> Any:

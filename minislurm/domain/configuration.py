@@ -122,6 +122,10 @@ class PreemptionSection(Struct, frozen=True):
     limit_per_job: int = 0
     #: So many runs end for one job at most; 0: no limit
     max_victims: int = 0
+    #: A run that can be asked for a checkpoint has so long to make it before it is ended, unless its
+    #: --checkpoint-signal says otherwise, which it may up to the limit.
+    checkpoint_grace_s: float = 60.0
+    checkpoint_grace_limit_s: float = 600.0
 
 
 class AccountsSection(Struct, frozen=True):

@@ -52,6 +52,10 @@ class RefusalCode(Enum):
     JOB_PENDING = "Job is pending execution"
     JOB_NOT_PENDING = "Job is no longer pending execution"
     JOB_NOT_RUNNING = "Job is not running"
+    NO_CHECKPOINT = (
+        "Job cannot be asked for a checkpoint: it has no --checkpoint-signal, no --checkpoint-command, and "
+        "nothing in it listens"
+    )
     NOT_BATCH = "Only batch jobs are accepted or processed"
     DISABLED = "Requested operation is presently disabled"
     TRY_LATER = "Job can not be altered now, try again later"

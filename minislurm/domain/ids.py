@@ -13,6 +13,9 @@ RunNumber = NewType("RunNumber", int)
 
 #: The step that is the batch script itself; shown as ``12.batch``.
 BATCH_STEP = StepId(-1)
+#: The first --checkpoint-command of a run, on its batch host; each further one is one less. Only its node
+#: daemon knows of them.
+CHECKPOINT_STEP = StepId(-6)
 
 #: A set of small indexes (CPUs or GPUs of one node), bit i for index i.
 Bitmap = NewType("Bitmap", int)

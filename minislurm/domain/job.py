@@ -7,6 +7,7 @@ from enum import Enum
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from minislurm.domain.checkpoint import Checkpoint, CheckpointSignal
 from minislurm.domain.ids import BATCH_STEP, JobId, NodeName, RunNumber, StepId
 from minislurm.domain.resources import NodeAllocation, ResourceRequest, TresAmount
 from minislurm.domain.states import JobState, Reason
@@ -139,6 +140,17 @@ class JobSpec(Struct, frozen=True):
     requeue_on_timeout: bool = False
     #: So many nodes are held besides, to take the place of lost ones. `request` counts them.
     spare_nodes: int = 0
+    #: As given to --checkpoint-dir, symbols (%j …) not yet replaced; "": none.
+    checkpoint_dir: str = ""
+    #: A checkpoint is asked for when the last one is so old; 0: never for that.
+    checkpoint_interval_s: float = 0.0
+    checkpoint_signal: CheckpointSignal | None = None
+    #: So many of the newest stay, older ones are deleted; 0: none ever is.
+    checkpoint_keep: int = 0
+    #: From its start until it does new work; None: not said.
+    checkpoint_restart_s: float | None = None
+    #: Makes a checkpoint (a line for /bin/sh); "": none.
+    checkpoint_command: str = ""
 
     @property
     def is_array(self) -> bool:
@@ -280,6 +292,20 @@ class Job(Struct):
     replacing: bool = False
     #: Until then it stays away from nodes that were lost under it, even if they are back; 0: there are none.
     avoid_until: float = 0.0
+    #: Of all its runs, the newest last, at most so many as are kept.
+    checkpoints: tuple[Checkpoint, ...] = ()
+    #: When the run was asked for one that it has not yet reported; 0: none is asked for.
+    checkpoint_requested: float = 0.0
+    #: Why: "user", "interval", "preempt", "time_slice".
+    checkpoint_reason: str = ""
+    #: Of a run that gives way when it has saved: when it must at the latest; 0: it was not asked to.
+    checkpoint_deadline: float = 0.0
+    #: Why such a run is requeued ("preempt", "time_slice"); "": it is not.
+    comes_back: str = ""
+    #: Some process of the run has said that it wants to know when a checkpoint is wanted.
+    checkpoint_listens: bool = False
+    #: Reports that were of another run.
+    checkpoints_dropped: int = 0
 
     @property
     def parts(self) -> tuple[NodeAllocation, ...]:
@@ -287,14 +313,26 @@ class Job(Struct):
         return (*self.allocation, *self.spares) if self.spares else self.allocation
 
     @property
+    def gives_way(self) -> bool:
+        """It has been asked to save and will then be ended, and has not yet saved."""
+        return self.checkpoint_requested > 0 and self.checkpoint_deadline > 0
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Is there a way to ask its run for a checkpoint?"""
+        spec = self.spec
+        asked = self.checkpoint_listens or spec.checkpoint_signal is not None or spec.checkpoint_command
+        return self.state is JobState.RUNNING and bool(asked)
+
+    @property
     def request(self) -> ResourceRequest:
-        request = self.asked_request
+        request = self.changed_request or self.spec.request
         return replace(request, switches=0, switches_wait_s=0.0) if self.switches_waived else request
 
     @property
     def asked_request(self) -> ResourceRequest:
         """With what it has given up waiting for."""
-        return self.changed_request if self.changed_request is not None else self.spec.request
+        return self.changed_request or self.spec.request
 
     @property
     def is_component(self) -> bool:

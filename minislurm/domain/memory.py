@@ -33,3 +33,13 @@ def format_memory(mib: int) -> str:
         value /= 1024
         unit += 1
     return f"{int(value)}{_UNITS[unit]}" if value == int(value) else f"{value:.2f}{_UNITS[unit]}"
+
+
+def format_size(size_bytes: int) -> str:
+    """512B, 1.5K, 20M, 3.2G: for people."""
+    value, unit = float(size_bytes), 0
+    units = "BK" + _UNITS
+    while value >= 999.5 and unit < len(units) - 1:
+        value /= 1024
+        unit += 1
+    return f"{value:.3g}{units[unit]}"

@@ -7,17 +7,25 @@ and what belongs to a run that is not here is dropped or, where it asks for an e
 
 from __future__ import annotations
 
+from math import inf
+
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from minislurm.domain.checkpoint import Checkpoint
 from minislurm.domain.exhaustive import assert_never
-from minislurm.domain.ids import BATCH_STEP, NodeName, StepId
+from minislurm.domain.ids import BATCH_STEP, CHECKPOINT_STEP, NodeName, StepId
 from minislurm.domain.job import EndCause
 from minislurm.domain.times import format_time
 from minislurm.node.messages import (
     Action,
+    Ask,
     BatchExited,
+    CheckpointListener,
+    CheckpointMade,
     Command,
+    Delete,
+    DeleteFiles,
     End,
     EndStep,
     Event,
@@ -26,6 +34,8 @@ from minislurm.node.messages import (
     Forget,
     LaunchBatch,
     LeaseEnded,
+    Listens,
+    Made,
     NotPrepared,
     Phase,
     Prepare,
@@ -33,6 +43,7 @@ from minislurm.node.messages import (
     PrepareFailed,
     PrepareRun,
     RemoveRun,
+    RunCheckpointCommand,
     RunCleaned,
     RunFinished,
     RunKey,
@@ -46,6 +57,7 @@ from minislurm.node.messages import (
     StepEnded,
     StepExited,
     StepStarted,
+    TellAsked,
 )
 
 #: Signals that end a program are announced in the job's output.
@@ -87,6 +99,17 @@ class RunRecord(Struct):
     #: Ended here because the node was cut off.
     lost: bool = False
     steps: dict[StepId, StepRecord] = field(default_factory=dict)
+    #: When it began to run here; 0: not known (`start_time` is set anew when it is adopted).
+    began: float = 0.0
+    #: The step that the --checkpoint-command will be, next time.
+    next_command: StepId = CHECKPOINT_STEP
+    #: A checkpoint is wanted.
+    asked: Ask | None = None
+    #: Some process of the run wants to know of that.
+    listens: bool = False
+    #: Reported in this run by way of this node, and the last of them; `unsaid`: the controller may not know.
+    newest: Checkpoint | None = None
+    unsaid: dict[tuple[str, float], CheckpointMade] = field(default_factory=dict)
 
     @property
     def key(self) -> RunKey:
@@ -114,8 +137,12 @@ class NodeCore:
                 return self._signal(message, now)
             case Forget():
                 return self._forget(message.key, now)
+            case Ask():
+                return self._ask(message)
+            case Delete():
+                return [DeleteFiles(message.key, message.path)] if message.key in self.runs else []
             case Prepared():
-                return self._prepared(message.key, now)
+                return self._prepared(message, now)
             case NotPrepared():
                 return self._not_prepared(message, now)
             case StepStarted():
@@ -128,6 +155,10 @@ class NodeCore:
                 return self._finished(message.key, now)
             case LeaseEnded():
                 return self._lease_ended(message, now)
+            case Made():
+                return self._made(message, now)
+            case Listens():
+                return self._listens(message.key)
             case _:
                 assert_never(message)
 
@@ -282,13 +313,79 @@ class NodeCore:
         record.forget = True
         return self._end(End(key, EndCause.EXIT, now, 0.0, kill=True), now)
 
+    # --- checkpoints -------------------------------------------------------------------------------------
+
+    def _ask(self, command: Ask) -> list[Action]:
+        record = self.runs.get(command.key)
+        if record is None or record.phase is not Phase.RUNNING or record.ending is not None:
+            return []
+        if command.withdrawn:
+            was_asked, record.asked = record.asked is not None, None
+            return [TellAsked(record.key, None)] if was_asked else []
+        if record.asked is not None and record.asked.request == command.request:
+            return []
+        record.asked = command
+        actions: list[Action] = [TellAsked(record.key, command)]
+        spec = record.prepare.job.spec
+        if spec.checkpoint_signal is not None:
+            # Only to those that catch it: of the others it would be the end.
+            actions += [
+                SignalStep(record.key, step_id, spec.checkpoint_signal.signal, "catch")
+                for step_id, step in record.steps.items()
+                if not step.exited and step_id > CHECKPOINT_STEP
+            ]
+        is_saving = min(record.steps, default=BATCH_STEP) <= CHECKPOINT_STEP
+        if spec.checkpoint_command and BATCH_STEP in record.steps and not is_saving:
+            step_id = record.next_command
+            record.next_command = StepId(step_id - 1)
+            record.steps[step_id] = StepRecord(is_first=False)
+            actions.append(RunCheckpointCommand(record.key, step_id))
+        return actions
+
+    def _made(self, event: Made, now: float) -> list[Action]:
+        record = self.runs.get(event.key)
+        if record is None or record.phase in (Phase.PREPARING, Phase.PREPARED):
+            return []
+        made = event.checkpoint
+        if (made.path, made.time) in record.unsaid:
+            return []
+        actions: list[Action] = []
+        asked, answers = record.asked, 0.0
+        if asked is not None and event.request in (None, asked.request):
+            answers = asked.request
+            took_s = made.duration_s or max(0.0, now - asked.request)
+            made = replace(made, reason=asked.reason, duration_s=took_s)
+            if asked.deadline == inf:
+                record.asked = None
+                actions.append(TellAsked(record.key, None))
+        if record.newest is None or record.newest.time <= made.time:
+            record.newest = made
+        report = CheckpointMade(record.key, made, answers)
+        record.unsaid[made.path, made.time] = report
+        return [report, *actions]
+
+    def _listens(self, key: RunKey) -> list[Action]:
+        record = self.runs.get(key)
+        if record is None or record.listens or record.ending is not None:
+            return []
+        record.listens = True
+        return [CheckpointListener(key)]
+
+    def said(self, report: CheckpointMade) -> None:
+        """The controller has journaled it."""
+        record = self.runs.get(report.key)
+        if record is not None:
+            record.unsaid.pop((report.checkpoint.path, report.checkpoint.time), None)
+
     # --- events ------------------------------------------------------------------------------------------
 
-    def _prepared(self, key: RunKey, now: float) -> list[Action]:
+    def _prepared(self, event: Prepared, now: float) -> list[Action]:
+        key = event.key
         record = self.runs.get(key)
         if record is None or record.phase is not Phase.PREPARING:
             return []
         record.phase = Phase.PREPARED
+        record.prepare = replace(record.prepare, resume=event.resume)
         if record.ending is not None:
             return self._finish_if_empty(record)
         if record.start_wanted:

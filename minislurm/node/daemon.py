@@ -15,18 +15,25 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from minislurm.domain.configuration import Configuration
-from minislurm.domain.ids import BATCH_STEP, StepId
+from minislurm.domain.ids import BATCH_STEP, CHECKPOINT_STEP, StepId
 from minislurm.node import burial, wire
 from minislurm.node.cgroups import Cgroups
-from minislurm.node.core import NodeCore, StepRecord
-from minislurm.node.environment import Place, parse, step_name
-from minislurm.node.launch_orders import StepRequest, Where, batch_order, step_order
+from minislurm.node.checkpoint_desk import CheckpointDesk, is_job_fault
+from minislurm.node.checkpoint_keeper import KeeperError
+from minislurm.node.core import NodeCore, RunRecord, StepRecord
+from minislurm.node.environment import Place, checkpoint_directory, parse, step_name
+from minislurm.node.launch_orders import StepRequest, Where, batch_order, checkpoint_order, step_order
 from minislurm.node.launcher import Launcher
 from minislurm.node.link import ControllerLink
 from minislurm.node.messages import (
     Action,
+    CheckpointListener,
+    CheckpointMade,
     Command,
+    DeleteFiles,
     EndStep,
     Event,
     Exit,
@@ -35,10 +42,12 @@ from minislurm.node.messages import (
     LeaseEnded,
     NotPrepared,
     Phase,
+    Prepare,
     Prepared,
     PrepareRun,
     RemoveRun,
     Report,
+    RunCheckpointCommand,
     RunCleaned,
     RunFinished,
     RunKey,
@@ -49,6 +58,7 @@ from minislurm.node.messages import (
     StepClean,
     StepEnded,
     StepExited,
+    TellAsked,
 )
 from minislurm.node.orders import ShepherdOrder
 from minislurm.node.programs import ProgramFailed, run_program
@@ -81,7 +91,7 @@ class Daemon:
     ) -> None:
         self._settings = configuration.node
         self._client_grace_s = configuration.timers.client_grace_s
-        self._place = Place(node, configuration.cluster.name, configuration.path)
+        self._place = Place(node, configuration.cluster.name, configuration.path, files.directory)
         self._files = files
         self._pool = ShepherdPool(launcher)
         self._cgroups = cgroups
@@ -92,6 +102,7 @@ class Daemon:
         #: Why no run may be prepared now; "": it may.
         self.health_problem: Callable[[], str] = lambda: ""
         self._lease_kill_wait_s = configuration.timers.node_grace_s / 2
+        self.checkpoints = CheckpointDesk(self.core, files, self.handle)
         self.steps: dict[tuple[RunKey, StepId], StepProcess] = {}
         #: Of runs that are prepared and not yet started.
         self._environments: dict[RunKey, dict[str, str]] = {}
@@ -157,6 +168,14 @@ class Daemon:
                 self._step(action.key, action.step_id, "signal", action)
             case EndStep():
                 self._end_step(action)
+            case TellAsked():
+                self._files.checkpoint_asked(action.key, action.asked)
+                self.checkpoints.tell(action.key, action.asked)
+            case RunCheckpointCommand():
+                self._run_checkpoint_command(action)
+            case DeleteFiles():
+                prepare = self.core.runs[action.key].prepare
+                self._spawn(self.checkpoints.delete(prepare, action.path))
             case FinishRun():
                 self._finish(action.key)
             case RemoveRun():
@@ -165,6 +184,23 @@ class Daemon:
                 self._report(action)
 
     def _report(self, report: Report) -> None:
+        if isinstance(report, CheckpointMade):
+            self._store(report)
+        elif isinstance(report, CheckpointListener):
+            self._files.checkpoint_listens(report.key)
+        self._say(report)
+
+    def _store(self, report: CheckpointMade) -> None:
+        try:
+            self._files.checkpoint_made(report)
+        except OSError as error:
+            log.error("run %s: its checkpoint is not on record here: %s", report.key, error)
+
+    def _checkpoint_said(self, report: CheckpointMade) -> None:
+        self.core.said(report)
+        self._files.checkpoint_said(report)
+
+    def _say(self, report: Report) -> None:
         # One line for each run where all is well.
         level = logging.DEBUG if isinstance(report, (RunPrepared, RunStarted, RunCleaned)) else logging.INFO
         if log.isEnabledFor(level):
@@ -174,6 +210,9 @@ class Daemon:
         if isinstance(report, StepEnded):
             key, step_id = report.key, report.step_id
             self.link.report(wire.report(report), lambda: self._files.step_reported(key, step_id))
+        elif isinstance(report, CheckpointMade):
+            made = report
+            self.link.report(wire.report(report), lambda: self._checkpoint_said(made))
         else:
             self.link.report(wire.report(report))
 
@@ -210,21 +249,27 @@ class Daemon:
             self.handle(NotPrepared(key, f"cannot store the run: {error}"))
             return
         self._environments[key] = parse(message.environment)
-        if self._settings.prolog:
-            self._spawn(self._run_prolog(action))
+        if self._settings.prolog or self.checkpoints.must_prepare(command):
+            self._spawn(self._prepare_slowly(command))
         else:
             self.handle(Prepared(key))
 
-    async def _run_prolog(self, action: PrepareRun) -> None:
-        key = action.command.key
+    async def _prepare_slowly(self, command: Prepare) -> None:
+        key = command.key
         try:
-            await run_program(
-                self._settings.prolog, action.command, self._place, self._settings.prolog_timeout_s
-            )
+            if self.checkpoints.must_prepare(command):
+                command = replace(command, resume=await self.checkpoints.prepare(command))
+            if self._settings.prolog:
+                await run_program(
+                    self._settings.prolog, command, self._place, self._settings.prolog_timeout_s
+                )
+        except KeeperError as error:
+            log.error("run %s: %s", key, error)
+            self.handle(NotPrepared(key, str(error), is_job_fault(error)))
         except ProgramFailed as error:
             self.handle(NotPrepared(key, f"prolog failed: {error}"))
         else:
-            self.handle(Prepared(key))
+            self.handle(Prepared(key, command.resume))
 
     def _save(self, action: SaveRun) -> None:
         try:
@@ -235,18 +280,22 @@ class Daemon:
 
     def _finish(self, key: RunKey) -> None:
         self._environments.pop(key, None)
-        if self._settings.epilog:
-            self._spawn(self._run_epilog(key))
+        if self._settings.epilog or self.checkpoints.must_finish(key):
+            self._spawn(self._finish_slowly(key))
         else:
             self._remove_group(key)
             self.handle(RunFinished(key))
 
-    async def _run_epilog(self, key: RunKey) -> None:
+    async def _finish_slowly(self, key: RunKey) -> None:
         prepare = self.core.runs[key].prepare
-        try:
-            await run_program(self._settings.epilog, prepare, self._place, self._settings.prolog_timeout_s)
-        except ProgramFailed as error:
-            log.error("run %s: epilog failed: %s", key, error)
+        await self.checkpoints.finish(key)
+        if self._settings.epilog:
+            try:
+                await run_program(
+                    self._settings.epilog, prepare, self._place, self._settings.prolog_timeout_s
+                )
+            except ProgramFailed as error:
+                log.error("run %s: epilog failed: %s", key, error)
         self._remove_group(key)
         self.handle(RunFinished(key))
 
@@ -260,13 +309,16 @@ class Daemon:
             if step_key == key:
                 process.forget()
         self._remove_group(key)
+        self.checkpoints.forget(key)
         self._files.remove(key)
 
     # --- steps -------------------------------------------------------------------------------------------
 
     def _launch_batch(self, key: RunKey) -> None:
         prepare = self.core.runs[key].prepare
-        environment = self._environments.pop(key, {})
+        environment = self._environments.get(key, {})
+        if not prepare.job.spec.checkpoint_command:
+            self._environments.pop(key, None)
         try:
             order = batch_order(
                 prepare, environment, self._place, self._files.script(key), self._where(key, BATCH_STEP)
@@ -276,6 +328,19 @@ class Daemon:
             self.handle(StepExited(key, BATCH_STEP, burial.NEVER_STARTED, clean=True))
             return
         self._launch(key, BATCH_STEP, order)
+
+    def _run_checkpoint_command(self, action: RunCheckpointCommand) -> None:
+        key, step_id = action.key, action.step_id
+        prepare = self.core.runs[key].prepare
+        environment = self._environments.get(key, {})
+        try:
+            where = self._where(key, step_id)
+            order = checkpoint_order(prepare, step_id, environment, self._place, where)
+        except OSError as error:
+            log.error("run %s: its checkpoint command is not run: %s", key, error)
+            self.handle(StepExited(key, step_id, burial.NEVER_STARTED, clean=True))
+            return
+        self._launch(key, step_id, order)
 
     def launch_step(self, key: RunKey, request: StepRequest) -> StepProcess:
         """A step that the core has admitted. Raises OSError."""
@@ -403,10 +468,19 @@ class Daemon:
             if record.phase is not Phase.CLEAN:
                 self._environments[record.key] = parse(run.environment)
                 self._adopt_steps(run)
+            self._adopt_checkpoints(record)
         if self._cgroups is not None:
             self._cgroups.remove_others(set(self.core.runs))
         if self.core.runs:
             log.info("found %d runs of an earlier daemon", len(self.core.runs))
+
+    def _adopt_checkpoints(self, record: RunRecord) -> None:
+        for report in list(record.unsaid.values()):
+            self._say(report)
+        if record.phase in (Phase.RUNNING, Phase.EXITED):
+            self.checkpoints.collect(record.key)
+            if BATCH_STEP in record.steps and checkpoint_directory(record.prepare):
+                self._spawn(self.checkpoints.watch(record.prepare, record.began))
 
     def _adopt_steps(self, run: FoundRun) -> None:
         record = run.record
@@ -417,7 +491,7 @@ class Daemon:
             steps.add(BATCH_STEP)
             record.start_time = 0.0  # its shepherd knows, and says so
         for step_id in sorted(steps):
-            record.steps[step_id] = StepRecord()
+            record.steps[step_id] = StepRecord(is_first=step_id > CHECKPOINT_STEP)
             if step_id != BATCH_STEP:
                 record.phase = Phase.RUNNING
         for step_id in sorted(steps):
@@ -461,6 +535,7 @@ class Daemon:
         self._pool.close()
         if self._cgroups is not None:
             self._cgroups.remove()
+        await self.checkpoints.close()
 
 
 def _summary(report: Report) -> str:

@@ -12,11 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from minislurm.domain.arrays import ArrayShape
+from minislurm.domain.filenames import FilenameFields, fill
 from minislurm.domain.hostlist import compress
-from minislurm.domain.ids import BATCH_STEP, StepId, indexes_of
+from minislurm.domain.ids import BATCH_STEP, CHECKPOINT_STEP, StepId, indexes_of
 from minislurm.domain.job import Job, JobSpec
 from minislurm.domain.layout import shorten
 from minislurm.domain.resources import NodeAllocation
+from minislurm.node import spool
 from minislurm.node.messages import Prepare
 
 #: What an enclosing job may have left in the submitter's environment and this job may not set itself.
@@ -27,7 +29,7 @@ _OF_OTHER_JOBS = (
     "SLURM_MEM_PER_",
     "SLURM_RESTART_COUNT", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_DISTRIBUTION", "SLURM_EXCLUSIVE",
     "SLURM_SHARDS_", "MINISLURM_GPU_SHARE",
-    "MINISLURM_RESTART_REASON", "MINISLURM_STEP",
+    "MINISLURM_RESTART_REASON", "MINISLURM_STEP", "MINISLURM_CHECKPOINT_",
 )  # fmt: skip
 _GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 
@@ -39,6 +41,8 @@ class Place(Struct, frozen=True):
     cluster: str
     #: Path for MINISLURM_CONF; "" for none.
     configuration_path: str = ""
+    #: The daemon's spool directory: where its checkpoint socket is.
+    spool: str = ""
 
 
 class StepShape(Struct, frozen=True):
@@ -127,6 +131,7 @@ def task_environments(
         "SLURM_PRIO_PROCESS": "0",
         "MINISLURM_RUN": str(prepare.key),
         "MINISLURM_STEP": str(shape.step_id),
+        **checkpoint_line(prepare, place),
     }
     shared.pop("ENVIRONMENT", None)
     shared.setdefault("SLURM_DISTRIBUTION", "block")
@@ -190,6 +195,44 @@ def job_environment(prepare: Prepare, place: Place) -> dict[str, str]:
         environment["SLURM_RESTART_COUNT"] = str(job.restarts)
     if prepare.restart_reason:
         environment["MINISLURM_RESTART_REASON"] = prepare.restart_reason
+    return environment | checkpoint_line(prepare, place) | _checkpoints(prepare)
+
+
+def checkpoint_line(prepare: Prepare, place: Place) -> dict[str, str]:
+    """How a process on this node speaks to its daemon of checkpoints."""
+    if not place.spool:
+        return {}
+    return {
+        "MINISLURM_CHECKPOINT_SOCKET": f"{place.spool}/{spool.CHECKPOINT_SOCKET}",
+        "MINISLURM_CHECKPOINT_REPORTS": spool.reports_directory(place.spool, *prepare.key),
+    }
+
+
+def checkpoint_directory(prepare: Prepare) -> str:
+    """The job's --checkpoint-dir, the same on all nodes; "": none."""
+    job = prepare.job
+    if not job.spec.checkpoint_dir:
+        return ""
+    names = FilenameFields(
+        job_id=job.id,
+        user_name=job.spec.user_name,
+        job_name=job.name or job.spec.name,
+        array_job_id=job.array_job_id if job.array_task_id is not None else 0,
+        array_task_id=job.array_task_id,
+        node=job.batch_host,
+    )
+    return os.path.normpath(os.path.join(job.spec.work_dir, fill(job.spec.checkpoint_dir, names)))
+
+
+def _checkpoints(prepare: Prepare) -> dict[str, str]:
+    directory, resume = checkpoint_directory(prepare), prepare.resume
+    environment = {"MINISLURM_CHECKPOINT_DIR": directory} if directory else {}
+    if prepare.job.spec.checkpoint_interval_s:
+        environment["MINISLURM_CHECKPOINT_INTERVAL"] = f"{prepare.job.spec.checkpoint_interval_s:g}"
+    if resume is not None:
+        environment["MINISLURM_CHECKPOINT_PATH"] = resume.path
+        known = {"STEP": resume.step, "EPOCH": resume.epoch}
+        environment |= {f"MINISLURM_CHECKPOINT_{name}": str(n) for name, n in known.items() if n >= 0}
     return environment
 
 
@@ -298,4 +341,6 @@ def _topology(address: str, pattern: str) -> dict[str, str]:
 
 
 def step_name(step_id: StepId) -> str:
+    if step_id <= CHECKPOINT_STEP:
+        return f"checkpoint{CHECKPOINT_STEP - step_id}"
     return "batch" if step_id == BATCH_STEP else str(step_id)

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from minislurm.domain.filenames import DEFAULT_ARRAY_OUTPUT, DEFAULT_OUTPUT, FilenameFields, fill
-from minislurm.domain.ids import BATCH_STEP
+from minislurm.domain.ids import BATCH_STEP, StepId
 from minislurm.node.environment import (
     Place,
     StepShape,
     batch_environment,
     entries,
+    step_name,
     task_environments,
 )
 from minislurm.node.messages import Prepare
@@ -70,6 +71,19 @@ def batch_order(
     order["tasks"] = [task]
     order["append"] = appends(prepare)
     order["output_mode"] = spec.output_mode
+    return order
+
+
+def checkpoint_order(
+    prepare: Prepare, step_id: StepId, given: Mapping[str, str], place: Place, where: Where
+) -> ShepherdOrder:
+    """The --checkpoint-command: as the batch script runs, at the end of its output."""
+    order = batch_order(prepare, given, place, "/bin/sh", where)
+    order["step_id"] = step_id
+    order["arguments"] = ["/bin/sh", "-c", prepare.job.spec.checkpoint_command]
+    order["environment"].append(f"MINISLURM_STEP={step_name(step_id)}")
+    order["append"] = True
+    order["tasks"][0]["std_in"] = os.devnull
     return order
 
 

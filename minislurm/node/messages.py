@@ -6,11 +6,13 @@ Times are Unix seconds. A run is named by `RunKey`; `step_id` -1 is the batch sc
 from __future__ import annotations
 
 from enum import Enum
+from math import inf
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from minislurm.domain.arrays import ArrayShape
+from minislurm.domain.checkpoint import Checkpoint
 from minislurm.domain.ids import JobId, RunNumber, StepId
 from minislurm.domain.job import EndCause, Job
 
@@ -49,6 +51,9 @@ class Prepare(Struct, frozen=True):
     array: ArrayShape | None = None
     #: On the batch host of a heterogeneous job: all its components in order, itself the first.
     components: tuple[Job, ...] = ()
+    #: What the run starts from: the newest checkpoint that is still there, whole. Found out on the batch
+    #: host.
+    resume: Checkpoint | None = None
 
 
 class Start(Struct, frozen=True):
@@ -77,10 +82,44 @@ class Forget(Struct, frozen=True):
     key: RunKey
 
 
+class Ask(Struct, frozen=True):
+    """A checkpoint is wanted; `request` (Unix seconds) tells one from another. `deadline`: the run is ended
+    then at the latest; infinity: it goes on. `withdrawn`: no more."""
+
+    key: RunKey
+    request: float
+    reason: str
+    deadline: float = inf
+    withdrawn: bool = False
+
+
+class Delete(Struct, frozen=True):
+    """A checkpoint that is older than the newest which are to be kept."""
+
+    key: RunKey
+    path: str
+
+
 # --- events from the I/O around ---------------------------------------------------------------------------
 
 
 class Prepared(Struct, frozen=True):
+    key: RunKey
+    resume: Checkpoint | None = None
+
+
+class Made(Struct, frozen=True):
+    """A process of the run has reported a checkpoint. `request`: the one that it knew of when it made it;
+    None: it does not know of requests, any checkpoint made since is the answer."""
+
+    key: RunKey
+    checkpoint: Checkpoint
+    request: float | None = None
+
+
+class Listens(Struct, frozen=True):
+    """A process of the run wants to know when a checkpoint is wanted."""
+
     key: RunKey
 
 
@@ -132,8 +171,10 @@ class LeaseEnded(Struct, frozen=True):
     kill_wait_s: float
 
 
-Command = Prepare | Start | End | Signal | Forget
-Event = Prepared | NotPrepared | StepStarted | StepExited | StepClean | RunFinished | LeaseEnded
+Command = Prepare | Start | End | Signal | Forget | Ask | Delete
+Event = (
+    Prepared | NotPrepared | StepStarted | StepExited | StepClean | RunFinished | LeaseEnded | Made | Listens
+)
 
 
 # --- actions ----------------------------------------------------------------------------------------------
@@ -157,7 +198,8 @@ class LaunchBatch(Struct, frozen=True):
 
 
 class SignalStep(Struct, frozen=True):
-    """`to`: "all" processes of the step, the script alone ("leader") or its process "group"."""
+    """`to`: "all" processes of the step, those that "catch" the signal, the script alone ("leader") or its
+    process "group"."""
 
     key: RunKey
     step_id: StepId
@@ -175,6 +217,25 @@ class EndStep(Struct, frozen=True):
     kill: bool
     wait_s: float
     message: str = ""
+
+
+class TellAsked(Struct, frozen=True):
+    """To disk, and to the run's processes that listen: what is wanted of them now; None: nothing any more."""
+
+    key: RunKey
+    asked: Ask | None
+
+
+class RunCheckpointCommand(Struct, frozen=True):
+    key: RunKey
+    step_id: StepId
+
+
+class DeleteFiles(Struct, frozen=True):
+    """As the job's user, and nothing outside of the run's checkpoint folder."""
+
+    key: RunKey
+    path: str
 
 
 class FinishRun(Struct, frozen=True):
@@ -224,5 +285,38 @@ class StepEnded(Struct, frozen=True):
     exit: Exit
 
 
-Report = RunPrepared | PrepareFailed | RunStarted | BatchExited | RunCleaned | StepEnded
-Action = PrepareRun | SaveRun | LaunchBatch | SignalStep | EndStep | FinishRun | RemoveRun | Report
+class CheckpointMade(Struct, frozen=True):
+    """`answers`: the request that it fulfils; 0: none."""
+
+    key: RunKey
+    checkpoint: Checkpoint
+    answers: float = 0.0
+
+
+class CheckpointListener(Struct, frozen=True):
+    key: RunKey
+
+
+Report = (
+    RunPrepared
+    | PrepareFailed
+    | RunStarted
+    | BatchExited
+    | RunCleaned
+    | StepEnded
+    | CheckpointMade
+    | CheckpointListener
+)
+Action = (
+    PrepareRun
+    | SaveRun
+    | LaunchBatch
+    | SignalStep
+    | EndStep
+    | TellAsked
+    | RunCheckpointCommand
+    | DeleteFiles
+    | FinishRun
+    | RemoveRun
+    | Report
+)

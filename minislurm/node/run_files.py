@@ -8,15 +8,18 @@ import logging
 import os
 import shutil
 import time
+from math import inf
 from typing import Any
 
+import msgspec
 from msgspec import Struct, field
 
+from minislurm.domain.checkpoint import Checkpoint
 from minislurm.domain.errors import ConfigurationError
-from minislurm.domain.ids import BATCH_STEP, JobId, RunNumber, StepId
+from minislurm.domain.ids import BATCH_STEP, CHECKPOINT_STEP, JobId, RunNumber, StepId
 from minislurm.node import spool
 from minislurm.node.core import RunRecord
-from minislurm.node.messages import Exit, Phase, RunKey
+from minislurm.node.messages import Ask, CheckpointMade, Exit, Phase, RunKey
 from minislurm.node.wire import prepare
 from minislurm.rpc.gen import node_pb2
 
@@ -44,6 +47,10 @@ class _Lines(Struct):
     states: dict[StepId, dict[str, Any]] = field(default_factory=dict)
     ends: dict[StepId, dict[str, Any]] = field(default_factory=dict)
     reported: set[StepId] = field(default_factory=set)
+    made: dict[tuple[str, float], tuple[Checkpoint, float]] = field(default_factory=dict)
+    said: set[tuple[str, float]] = field(default_factory=set)
+    asked: dict[str, Any] | None = None
+    listens: bool = False
 
 
 class RunFiles:
@@ -97,6 +104,7 @@ class RunFiles:
             os.mkdir(directory)
         # The user may go through it to his script, and list nothing.
         os.chmod(directory, 0o711)
+        self._make_reports(message, key)
         if message.script:
             self._write_script(message, key)
         if self._size > LOG_LIMIT:
@@ -106,10 +114,18 @@ class RunFiles:
         stored = node_pb2.PrepareRun()
         stored.CopyFrom(message)
         stored.ClearField("script")
-        if message.start:
+        if message.start and not message.job.spec.checkpoint_command:
             # It is needed once, and that is at once.
             stored.ClearField("environment")
         self._append({"run": str(key), "prepare": base64.b64encode(stored.SerializeToString()).decode()}, key)
+
+    def reports(self, key: RunKey) -> str:
+        return spool.reports_directory(self.directory, key.job_id, key.run)
+
+    def _make_reports(self, message: node_pb2.PrepareRun, key: RunKey) -> None:
+        os.mkdir(self.reports(key), 0o700)
+        if os.geteuid() == 0 and message.job.spec.user_id:
+            os.chown(self.reports(key), message.job.spec.user_id, message.job.spec.group_id)
 
     def _write_script(self, message: node_pb2.PrepareRun, key: RunKey) -> None:
         descriptor = os.open(self.script(key), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o700)
@@ -125,13 +141,37 @@ class RunFiles:
     def save(self, key: RunKey, phase: Phase) -> None:
         self._append({"run": str(key), "phase": phase.value, "time": time.time()}, key)
 
-    def step_reported(self, key: RunKey, step_id: StepId) -> None:
-        """The controller has this step's end."""
+    def checkpoint_made(self, report: CheckpointMade) -> None:
+        """Before the controller, or who made it, is told anything."""
+        made = msgspec.to_builtins(report.checkpoint)
+        self._append({"run": str(report.key), "made": made, "answers": report.answers}, report.key)
+
+    def checkpoint_said(self, report: CheckpointMade) -> None:
+        """The controller has it."""
+        made = report.checkpoint
+        self._note({"run": str(report.key), "said": made.path, "time": made.time}, report.key)
+
+    def checkpoint_asked(self, key: RunKey, asked: Ask | None) -> None:
+        value = None
+        if asked is not None:
+            deadline = asked.deadline if asked.deadline < inf else None
+            value = {"request": asked.request, "reason": asked.reason, "deadline": deadline}
+        self._note({"run": str(key), "asked": value}, key)
+
+    def checkpoint_listens(self, key: RunKey) -> None:
+        self._note({"run": str(key), "listens": True}, key)
+
+    def _note(self, record: dict[str, Any], key: RunKey) -> None:
+        """What a daemon that comes after would otherwise say, or do, once more."""
         if key in self._log_of:
             try:
-                self._append({"run": str(key), "step": step_id, "reported": True}, key)
+                self._append(record, key)
             except OSError as error:
-                log.warning("run %s: %s", key, error)  # it is reported once more after a restart
+                log.warning("run %s: %s", key, error)
+
+    def step_reported(self, key: RunKey, step_id: StepId) -> None:
+        """The controller has this step's end."""
+        self._note({"run": str(key), "step": step_id, "reported": True}, key)
 
     def _append(self, record: dict[str, Any], key: RunKey) -> None:
         number = self._log_of[key]
@@ -161,6 +201,7 @@ class RunFiles:
         except OSError:
             pass
         try:
+            os.rmdir(self.reports(key))
             os.rmdir(self.path(key))
         except OSError:
             shutil.rmtree(self.path(key), ignore_errors=True)
@@ -227,11 +268,12 @@ class RunFiles:
         elif message.start and record.phase is Phase.PREPARED:
             return None  # not yet launched, and its environment is gone: PREPARE comes again
         # A batch script's true start is in its end, or comes from its shepherd.
-        record.start_time = record.end_time = lines.time
+        record.start_time = record.end_time = record.began = lines.time
         end = lines.ends.get(BATCH_STEP)
         if end is not None:
             record.exit = exit_from_json(end)
             record.start_time = float(end["start_time"])
+        _restore_checkpoints(record, lines)
         steps = tuple(sorted(set(lines.states) - lines.reported))
         return FoundRun(record, tuple(message.environment), steps)
 
@@ -272,8 +314,30 @@ def _read_lines(path: str, number: int, runs: dict[str, _Lines]) -> None:
             lines.states[StepId(record["step"])] = record["state"]
         elif "end" in record:
             lines.ends[StepId(record["step"])] = record["end"]
+        elif "made" in record:
+            made = msgspec.convert(record["made"], Checkpoint)
+            lines.made[made.path, made.time] = made, record["answers"]
+        elif "said" in record:
+            lines.said.add((record["said"], record["time"]))
+        elif "asked" in record:
+            lines.asked = record["asked"]
+        elif "listens" in record:
+            lines.listens = True
         else:
             lines.reported.add(StepId(record["step"]))
+
+
+def _restore_checkpoints(record: RunRecord, lines: _Lines) -> None:
+    record.listens = lines.listens
+    record.next_command = StepId(min(CHECKPOINT_STEP, *(step_id - 1 for step_id in lines.states), 0))
+    if lines.asked is not None:
+        deadline = lines.asked["deadline"]
+        request, reason = lines.asked["request"], lines.asked["reason"]
+        record.asked = Ask(record.key, request, reason, inf if deadline is None else deadline)
+    for name, (made, answers) in lines.made.items():
+        record.newest = made
+        if name not in lines.said:
+            record.unsaid[name] = CheckpointMade(record.key, made, answers)
 
 
 def exit_from_json(value: dict[str, Any]) -> Exit:

@@ -79,6 +79,7 @@ async def _run(configuration: Configuration, node: str, launcher: Launcher) -> N
     server, port = await serve_steps(daemon, verifier, settings.step_host, settings.step_port, witness)
     daemon.link = make_link(configuration, node, daemon, key, port, keeper)
     health = make_health(configuration, node, daemon, daemon.link, files.directory)
+    await daemon.checkpoints.open()
     daemon.adopt()
     keeper.begin(has_runs=bool(daemon.core.runs))
     await daemon.settle()

@@ -32,7 +32,7 @@ from minislurm.node.tasks import (
     as_user,
     prepare_groups,
 )
-from minislurm.node.tracking import CgroupTracker, DescendantTracker, send_signal, start_time
+from minislurm.node.tracking import CgroupTracker, DescendantTracker, catchers, send_signal, start_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -464,7 +464,8 @@ class Shepherd:
             self._forgotten = True
 
     def _signal(self, request: dict[str, Any]) -> None:
-        """`to`: "all" processes of the step, the batch script alone ("leader"), or its process group."""
+        """`to`: "all" processes of the step, those of them that "catch" it, the batch script alone
+        ("leader"), or its process group."""
         if self._end is not None:
             return
         self._write_message(request.get("message", ""))
@@ -472,6 +473,8 @@ class Shepherd:
         for number in (*numbers, request["signal"]):
             if request["to"] == "all":
                 send_signal(self._tracker.pids(), number)
+            elif request["to"] == "catch":
+                send_signal(catchers(self._tracker.pids(), number), number)
             else:
                 for pid in list(self._task_of_pid):
                     send_signal([-pid if request["to"] == "group" else pid], number)

@@ -4,12 +4,18 @@
     SPOOL/boot                            which boot of the host the runs belong to
     SPOOL/log.3                           what became of the runs, one JSON object a line, oldest first
     SPOOL/runs/job00012.1/slurm_script    the batch script of job 12, run 1: what $0 is, as in Slurm
+    SPOOL/runs/job00012.1/reports/        the user's: reports of checkpoints that no daemon was there to take
+    SPOOL/checkpoint.sock                 where jobs' processes speak of checkpoints
 
 Lines of the log, by the daemon:
 
     {"run": "12.1", "prepare": …}         the PrepareRun command without the script (base64)
     {"run": "12.1", "phase": "RUNNING", "time": …}      also CLEAN
     {"run": "12.1", "step": 0, "reported": true}        the controller knows of its end
+    {"run": "12.1", "made": …, "answers": …}            a checkpoint, before the controller hears of it
+    {"run": "12.1", "said": path, "time": …}            the controller knows of it
+    {"run": "12.1", "asked": …}                         a checkpoint is wanted; null: no more
+    {"run": "12.1", "listens": true}                    some process wants to know of that
 
 and by the shepherd of a step (-1: the batch script):
 
@@ -31,10 +37,17 @@ if TYPE_CHECKING:
     from typing import Any
 
 SCRIPT = "slurm_script"
+#: Below the spool: where jobs' processes speak of checkpoints.
+CHECKPOINT_SOCKET = "checkpoint.sock"
 
 
 def run_directory(spool: str, job_id: int, run: int) -> str:
     return f"{spool}/runs/job{job_id:05d}.{run}"
+
+
+def reports_directory(spool: str, job_id: int, run: int) -> str:
+    """The user's own: reports of checkpoints that were made while no daemon was there."""
+    return f"{run_directory(spool, job_id, run)}/reports"
 
 
 def run_key(directory_name: str) -> tuple[int, int] | None:

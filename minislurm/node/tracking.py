@@ -87,6 +87,21 @@ def send_signal(pids: Iterable[int], number: int) -> None:
             pass
 
 
+def catchers(pids: Iterable[int], number: int) -> list[int]:
+    """Those that have a handler for the signal (SigCgt of proc(5))."""
+    found: list[int] = []
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/status", "rb") as file:
+                text = file.read()
+        except OSError:
+            continue
+        caught = text.partition(b"\nSigCgt:")[2].split(None, 1)
+        if caught and int(caught[0], 16) >> (number - 1) & 1:
+            found.append(pid)
+    return found
+
+
 def descendants(root_pid: int) -> list[int]:
     """Pids of all descendants, zombies left out; parents before children."""
     children: dict[int, list[int]] = {}

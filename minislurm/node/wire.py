@@ -3,15 +3,22 @@ protobuf messages."""
 
 from __future__ import annotations
 
+import time
+from math import inf
+
 from minislurm.domain.arrays import ArrayShape
 from minislurm.domain.exhaustive import assert_never
-from minislurm.domain.ids import BATCH_STEP, JobId, RunNumber, StepId
+from minislurm.domain.ids import JobId, RunNumber, StepId
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.node import NodeFacts
 from minislurm.node.core import RunRecord
 from minislurm.node.messages import (
+    Ask,
     BatchExited,
+    CheckpointListener,
+    CheckpointMade,
     Command,
+    Delete,
     End,
     Exit,
     Forget,
@@ -27,7 +34,7 @@ from minislurm.node.messages import (
     Start,
     StepEnded,
 )
-from minislurm.rpc.codec import from_proto, to_proto
+from minislurm.rpc.codec import fill, from_proto, to_proto
 from minislurm.rpc.gen import node_pb2
 
 
@@ -47,6 +54,12 @@ def command(message: node_pb2.Command) -> Command | None:
             return Signal(_key(signal), signal.signal, step_id, signal.full, signal.continue_first)
         case "forget_run":
             return Forget(_key(message.forget_run))
+        case "ask_checkpoint":
+            ask = message.ask_checkpoint
+            deadline = time.time() + ask.seconds_left if ask.HasField("seconds_left") else inf
+            return Ask(_key(ask), ask.request, ask.reason, deadline, ask.withdrawn)
+        case "delete_checkpoint":
+            return Delete(_key(message.delete_checkpoint), message.delete_checkpoint.path)
         case _:
             return None
 
@@ -72,7 +85,9 @@ def _key(
     | node_pb2.StartRun
     | node_pb2.EndRun
     | node_pb2.SignalRun
-    | node_pb2.ForgetRun,
+    | node_pb2.ForgetRun
+    | node_pb2.AskCheckpoint
+    | node_pb2.DeleteCheckpoint,
 ) -> RunKey:
     return RunKey(JobId(message.job_id), RunNumber(message.run))
 
@@ -98,9 +113,18 @@ def report(said: Report) -> node_pb2.Report:
         case StepEnded():
             _fill_exit(message.step_ended, said.exit)
             message.step_ended.step_id = said.step_id
+        case CheckpointMade():
+            _fill_made(message.checkpoint_made, said)
+        case CheckpointListener():
+            message.checkpoint_listener.SetInParent()
         case _:
             assert_never(said)
     return message
+
+
+def _fill_made(message: node_pb2.CheckpointMade, said: CheckpointMade) -> None:
+    fill(message.checkpoint, said.checkpoint)
+    message.answers = said.answers
 
 
 def _fill_exit(message: node_pb2.BatchExited | node_pb2.StepEnded, exit: Exit) -> None:
@@ -119,7 +143,7 @@ def registration(node: str, facts: NodeFacts, records: list[RunRecord]) -> node_
 
 def _run_status(record: RunRecord) -> node_pb2.RunStatus:
     exit = record.exit or Exit()
-    return node_pb2.RunStatus(
+    status = node_pb2.RunStatus(
         job_id=record.key.job_id,
         run=record.key.run,
         phase=record.phase.value,
@@ -130,6 +154,10 @@ def _run_status(record: RunRecord) -> node_pb2.RunStatus:
         launch_failed=exit.launch_failed,
         node_lost=record.lost or exit.node_lost,
         running_steps=sorted(
-            step_id for step_id, step in record.steps.items() if step_id != BATCH_STEP and not step.exited
+            step_id for step_id, step in record.steps.items() if step_id >= 0 and not step.exited
         ),
+        listens=record.listens,
     )
+    for made in record.unsaid.values():
+        _fill_made(status.checkpoints.add(), made)
+    return status

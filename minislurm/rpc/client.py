@@ -174,6 +174,9 @@ class ControllerClient:
     def requeue(self, targets: Sequence[JobTarget], *, hold: bool = False) -> list[Outcome]:
         return self._act(self._stub.Requeue, controller_pb2.RequeueRequest(hold=hold), targets)
 
+    def request_checkpoint(self, targets: Sequence[JobTarget]) -> list[Outcome]:
+        return self._act(self._stub.RequestCheckpoint, controller_pb2.JobsRequest(), targets)
+
     def update_job(self, targets: Sequence[JobTarget], changes: JobChanges) -> list[Outcome]:
         request = controller_pb2.UpdateJobRequest(changes=codec.to_proto(changes))
         return self._act(self._stub.UpdateJob, request, targets)

@@ -6,9 +6,10 @@ equal jobs are merged by the order of their next job; the first job that cannot 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable
+from collections.abc import Generator, Hashable, Mapping
 from math import isfinite
 
+from minislurm.domain.configuration import Partition
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import Reason
 from minislurm.scheduling.accounts import AccountsPass
@@ -38,7 +39,7 @@ from minislurm.scheduling.preemption import Victims
 from minislurm.scheduling.ranks import Ranks
 from minislurm.scheduling.rivals import Rival
 from minislurm.scheduling.room import Room
-from minislurm.scheduling.rooms import Rooms
+from minislurm.scheduling.rooms import RoomMaker, Rooms
 from minislurm.scheduling.single import fits
 from minislurm.scheduling.strategies import Strategies
 from minislurm.scheduling.together import Together
@@ -88,7 +89,7 @@ def steps(
         if number % _GLANCES == 0:
             yield
     cycle.tell_users_apart(turns, lineup.kept)
-    yield from cycle.load_strategies([*turns, *[entry[-1] for entry in lineup.kept]])
+    yield from cycle.load_strategies()
     yield from queue.load(turns, lineup.kept)
     workspace.lasting = (snapshot.settings, queue.lasting)
     turns.clear()  # so that they are let go of one by one, not all at the end
@@ -188,7 +189,7 @@ class _Cycle:
         workspace: Workspace,
         accounts: AccountsPass,
         queue: Queue,
-        heads: set[str],
+        heads: Mapping[str, Partition],
         *,
         explain: bool,
     ) -> None:
@@ -211,7 +212,7 @@ class _Cycle:
         self._backfill = kind(snapshot, workspace.filters, self._capacity, workspace.timeline)
         #: By `Candidate.head`: so many blocked jobs have been met, the head first.
         self._blocked_in: dict[str, int] = {}
-        #: All that may come in `_blocked_in`.
+        #: All that may come in `_blocked_in`, with their partitions.
         self._heads = heads
         #: Without backfill: nodes on which nothing more starts.
         self._closed: Mask | None = None
@@ -234,6 +235,7 @@ class _Cycle:
         workspace.verdicts = Verdicts(settings, self._blocked, {}, self._capacity) if keeps else None
         self._told = workspace.verdicts
         self._in_turn: Turn | None = None
+        self._room_in = RoomMaker(workspace.table.inventory, workspace.filters, self._strategies)
         self._together = Together(
             self._now, self._table, self._filters, self._openings, self._backfill, self._room_in
         )
@@ -248,9 +250,8 @@ class _Cycle:
                 turn.key = (turn.candidate.number, turn.jobs.user_id if users_matter else 0)
         self._workspace.users_matter = users_matter
 
-    def load_strategies(self, turns: list[Turn]) -> Generator[None, None, None]:
-        partitions = {turn.jobs.partition.name: turn.jobs.partition for turn in turns}
-        yield from self._strategies.load(partitions.values())
+    def load_strategies(self) -> Generator[None, None, None]:
+        yield from self._strategies.load(self._heads.values())
 
     def misfit(self, candidate: Candidate) -> Wait | None:
         """Why it cannot start whoever ends; such jobs hold nobody up."""
@@ -554,11 +555,3 @@ class _Cycle:
         if self._rooms is None:
             self._rooms = Rooms(self._table.changes, len(self._table.inventory))
         return self._rooms.get(key, lambda: self._room_in(turn.candidate, counts, open_now))
-
-    def _room_in(self, candidate: Candidate, counts: list[Counts], open_nodes: Mask | None = None) -> Room:
-        """`open_nodes`: what reservations and other users leave at that time; None: all."""
-        jobs, allowed = candidate.jobs, self._filters.allowed(candidate.jobs)
-        if open_nodes is not None:
-            allowed = allowed & open_nodes
-        strategy = self._strategies.of(jobs)
-        return Room(self._table.inventory, jobs.request, candidate.bounds, allowed, counts, strategy=strategy)

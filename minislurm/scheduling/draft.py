@@ -52,7 +52,7 @@ class Draft:
     def wait(self, turn: Turn, *why: Wait) -> None:
         """`why` of the jobs from the next one on; the last of them of all behind as well."""
         first = turn.position if turn.first_blocked < 0 else turn.first_blocked
-        every = (*turn.waits, *why)
+        every = (*turn.waits, *why) if turn.waits else why
         if len(every) == 1:
             every = self._alone.setdefault(id(every[0]), every)
         self._standings.append(Standing(turn.jobs, turn.priority, first, every))

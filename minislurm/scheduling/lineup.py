@@ -32,8 +32,8 @@ class Lineup:
             if len(self.kept) < len(present):
                 known = {id(entry[-1].jobs) for entry in self.kept}
                 self.others = [jobs for jobs in snapshot.classes if id(jobs) not in known]
-        #: All `Candidate.head` there are.
-        self.heads = {entry[-1].candidate.head for entry in self.kept}
+        #: All `Candidate.head` there are, with their partitions.
+        self.heads = {(turn := entry[-1]).candidate.head: turn.jobs.partition for entry in self.kept}
 
     def turn(self, jobs: RequestClass) -> Turn | None:
         """That of the last pass where nothing has come of it. None: the class is empty."""
@@ -47,7 +47,7 @@ class Lineup:
             turn = Turn(candidate, self._ranking.line(candidate))
             if jobs.key is not None:
                 self._workspace.turns[jobs.key] = turn
-        self.heads.add(turn.candidate.head)
+        self.heads[turn.candidate.head] = jobs.partition
         return turn
 
     def plan_as_before(self, queue: Queue) -> Plan | None:

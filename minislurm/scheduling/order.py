@@ -178,21 +178,25 @@ class Turn:
             self.priority = priority
             self.entry = None
 
+    def _come_of(self) -> None:
+        # With its entry, in which it is itself, it would be let go of by a search for cycles alone.
+        self.is_fresh, self.entry = False, None
+
     def start(self) -> None:
-        self.is_fresh = False
+        self._come_of()
         self.started += 1
         self.startable -= 1
 
     def note(self, wait: Wait) -> None:
         """Why the next job waits; those behind it may have another reason."""
-        self.is_fresh = False
+        self._come_of()
         if self.first_blocked < 0:
             self.first_blocked = self.position
         self.waits.append(wait)
 
     def advance(self) -> bool:
         """To the next job; False if there is none."""
-        self.is_fresh = False
+        self._come_of()
         self.position += 1
         if self.position == len(self.jobs.jobs):
             return False

@@ -33,8 +33,6 @@ from minislurm.scheduling.model import RequestClass, Snapshot
 if TYPE_CHECKING:
     from minislurm.scheduling.order import Turn
 
-_Rank = Callable[[RequestClass, float], float]
-
 _levels = lru_cache(maxsize=8)(parse_levels)
 
 
@@ -54,7 +52,6 @@ class Ranks:
         self._promote = settings.mlfq_promote
         #: Who became eligible later than this has not waited long enough.
         self._long_ago = snapshot.now - (settings.large_gang_wait_s or inf)
-        self._by_order: dict[str, _Rank] = {"sjf": _expected, "mlfq": self._level, "auction": self._bid}
 
     def is_lasting(self, turn: Turn) -> bool:
         """Does its place in the queue stay the same as time goes on?"""
@@ -64,8 +61,8 @@ class Ranks:
     def rank(self, turn: Turn) -> float:
         """Of the turn's next job under the order of its partition; 0 where there is no such number."""
         jobs = turn.jobs
-        rank = self._by_order.get(jobs.partition.order or self._settings.order)
-        return 0.0 if rank is None else rank(jobs, turn.job.eligible_time)
+        rank = _RANKS.get(jobs.partition.order or self._settings.order)
+        return 0.0 if rank is None else rank(self, jobs, turn.job.eligible_time)
 
     def has_fixed_place(self, turn: Turn) -> bool:
         """A large gang that has waited so long that nobody passes it any more."""
@@ -83,7 +80,10 @@ class Ranks:
             or (nodes > 1 and nodes > share * len(partition.nodes))
         )
 
-    def _level(self, jobs: RequestClass, eligible_time: float) -> float:
+    def expected(self, jobs: RequestClass, eligible_time: float) -> float:
+        return jobs.expected_s or jobs.time_limit_s or inf
+
+    def level(self, jobs: RequestClass, eligible_time: float) -> float:
         if not jobs.attained_service_s:
             return 0
         waited_s = self._now - eligible_time
@@ -91,9 +91,14 @@ class Ranks:
             return 0
         return bisect_right(self._levels, jobs.attained_service_s)
 
-    def _bid(self, jobs: RequestClass, eligible_time: float) -> float:
+    def bid(self, jobs: RequestClass, eligible_time: float) -> float:
         return -self._accounts.bid(jobs)
 
 
-def _expected(jobs: RequestClass, eligible_time: float) -> float:
-    return jobs.expected_s or jobs.time_limit_s or inf
+#: Functions and no methods of each `Ranks`: those would refer to it, and nothing of a pass would be let go of
+#: before a search for cycles.
+_RANKS: dict[str, Callable[[Ranks, RequestClass, float], float]] = {
+    "sjf": Ranks.expected,
+    "mlfq": Ranks.level,
+    "auction": Ranks.bid,
+}

@@ -1,4 +1,5 @@
-"""The rooms of the requests that were in turn last, kept up to date with placements instead of made anew."""
+"""How the rooms of a pass are made, and those of the requests that were in turn last, kept up to date with
+placements instead of made anew."""
 
 from __future__ import annotations
 
@@ -6,10 +7,31 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
 from minislurm.scheduling.changes import Changes
+from minislurm.scheduling.filters import Filters
+from minislurm.scheduling.nodes import Counts, Inventory, Mask
 from minislurm.scheduling.room import Room
+from minislurm.scheduling.strategies import Strategies
+from minislurm.scheduling.workspace import Candidate
 
 #: Bytes by which the memory of kept rooms is bounded, and what one takes for each node.
 _BYTES, _BYTES_A_NODE = 48 << 20, 64
+
+
+class RoomMaker:
+    """The way of one pass, for single jobs and for components alike."""
+
+    def __init__(self, inventory: Inventory, filters: Filters, strategies: Strategies) -> None:
+        self._inventory = inventory
+        self._filters = filters
+        self._strategies = strategies
+
+    def __call__(self, candidate: Candidate, counts: list[Counts], open_nodes: Mask | None = None) -> Room:
+        """`open_nodes`: what reservations and other users leave at that time; None: all."""
+        jobs, allowed = candidate.jobs, self._filters.allowed(candidate.jobs)
+        if open_nodes is not None:
+            allowed = allowed & open_nodes
+        strategy = self._strategies.of(jobs)
+        return Room(self._inventory, jobs.request, candidate.bounds, allowed, counts, strategy=strategy)
 
 
 class Rooms:

@@ -3,28 +3,18 @@ wait? (`components.py` has the answers.)"""
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from minislurm.scheduling.backfill import Backfill, end_of
 from minislurm.scheduling.components import MakeRoom, claims_of, fit_now, fit_then
 from minislurm.scheduling.filters import Filters
 from minislurm.scheduling.model import PRIORITY, RESOURCES, RequestClass, Wait
-from minislurm.scheduling.nodes import Counts, Mask, NodeTable, Share
+from minislurm.scheduling.nodes import Counts, NodeTable, Share
 from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.place import choose
 from minislurm.scheduling.reservations import Times
-from minislurm.scheduling.room import Room
+from minislurm.scheduling.rooms import RoomMaker
 from minislurm.scheduling.workspace import Candidate
 
 _NO_ROOM = "component {} of the heterogeneous job finds no room beside those before it"
-
-
-class RoomIn(Protocol):
-    """The pass' own way to make a room; `open_nodes` None: all."""
-
-    def __call__(
-        self, candidate: Candidate, counts: list[Counts], open_nodes: Mask | None = None
-    ) -> Room: ...
 
 
 class Together:
@@ -35,7 +25,7 @@ class Together:
         filters: Filters,
         openings: Openings,
         backfill: Backfill,
-        room_in: RoomIn,
+        room_in: RoomMaker,
     ) -> None:
         self._now = now
         self._table = table

@@ -2,7 +2,7 @@
 
 A snapshot is made of the same objects as the last one wherever nothing has changed (`cluster/snapshot.py`),
 so identity tells what must be read again. Only speed depends on it: a pass with the workspace of another pass
-decides what a pass with an empty one decides (`tests/unit/scheduling/test_workspace.py`).
+decides what a pass with an empty one decides (`tests/sim/test_kept_passes.py`).
 """
 
 from __future__ import annotations

@@ -16,9 +16,10 @@ from math import inf
 from typing import Any
 
 from minislurm.cluster.core import Transaction, handle
-from minislurm.cluster.effects import Effect, JobChanged, NodeCommand, Schedule, SetTimer
+from minislurm.cluster.effects import AskCheckpoint, Effect, JobChanged, NodeCommand, Schedule, SetTimer
 from minislurm.cluster.events import Event
 from minislurm.cluster.messages import (
+    CheckpointMade,
     Configure,
     Message,
     NodeGivenUp,
@@ -31,8 +32,9 @@ from minislurm.cluster.messages import (
 from minislurm.cluster.snapshot import snapshot
 from minislurm.cluster.state import ClusterState
 from minislurm.domain import configuration_file
+from minislurm.domain.checkpoint import Checkpoint, typical_duration_s
 from minislurm.domain.configuration import Configuration
-from minislurm.domain.ids import NodeName
+from minislurm.domain.ids import JobId, NodeName, RunNumber
 from minislurm.domain.job import Job
 from minislurm.domain.node import NodeFacts
 from minislurm.scheduling.cycle import schedule
@@ -205,11 +207,30 @@ class VirtualCluster:
         node = self.nodes[command.node]
         if not node.alive:
             return
+        if isinstance(command, AskCheckpoint) and not command.withdrawn:
+            self._save(command)
         report, started = node.obey(command)
         if report is not None:
             self._report(NodeReport(node.name, report))
         if started is not None:
             self._start(node, started)
+
+    def saving_s(self, job: Job) -> float | None:
+        """How long its run takes to save when it is asked to; None: it does not."""
+        return typical_duration_s(job.checkpoints)
+
+    def _save(self, command: AskCheckpoint) -> None:
+        job = self.state.jobs.get(command.job_id)
+        if job is not None and job.batch_host == command.node:
+            delay_s = self.saving_s(job)
+            if delay_s is not None:
+                asked = (job.id, job.run, job.checkpoint_requested)
+                self.later(delay_s, self._saved, asked)
+
+    def _saved(self, asked: tuple[JobId, RunNumber, float]) -> None:
+        job_id, run, request = asked
+        made = Checkpoint(run, f"/checkpoints/{job_id}", time=self.now, duration_s=self.now - request)
+        self.tell(CheckpointMade(job_id, run, made, request))
 
     def _start(self, node: VirtualNode, key: RunKey) -> None:
         """A script runs on the batch host; the other nodes of its gang only wait for it."""

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from minislurm.cluster.effects import EndRun, ForgetRun, NodeCommand, PrepareRun, SignalRun, StartRun
+from minislurm.cluster.effects import (
+    AskCheckpoint,
+    DeleteCheckpoint,
+    EndRun,
+    ForgetRun,
+    NodeCommand,
+    PrepareRun,
+    SignalRun,
+    StartRun,
+)
 from minislurm.cluster.messages import NodeReport, RunReport
 from minislurm.domain.exhaustive import assert_never
 from minislurm.domain.ids import JobId, NodeName, RunNumber
@@ -24,6 +33,8 @@ class VirtualNode(Struct):
     runs: dict[RunKey, RunReport] = field(default_factory=dict)
     #: Signals that jobs were sent here, oldest first.
     signals: list[tuple[RunKey, int]] = field(default_factory=list)
+    #: What was wanted of jobs' checkpoints here, oldest first.
+    checkpoint_commands: list[AskCheckpoint | DeleteCheckpoint] = field(default_factory=list)
 
     def obey(self, command: NodeCommand) -> tuple[RunReport | None, RunKey | None]:
         """What it reports at once, and the run that it starts."""
@@ -43,6 +54,8 @@ class VirtualNode(Struct):
                 self.runs.pop(key, None)
             case SignalRun():
                 self.signals.append((key, command.signal))
+            case AskCheckpoint() | DeleteCheckpoint():
+                self.checkpoint_commands.append(command)
             case _:
                 assert_never(command)
         return None, None

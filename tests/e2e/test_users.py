@@ -252,3 +252,28 @@ def is_answered(client: ControllerClient, call: Callable[[ControllerClient], obj
     except MinislurmError:
         return True
     return True
+
+
+def test_a_job_s_checkpoints_are_handled_as_its_user(folder: Path) -> None:
+    """Its folder is made, looked at and tidied as nobody, who may not even read where Python is."""
+    script = """#!/bin/sh
+cd $MINISLURM_CHECKPOINT_DIR
+for step in 1 2 3; do mkdir new; echo $step > new/w; mv new step$step; sleep 0.3; done
+until [ ! -e step1 ]; do sleep 0.1; done
+"""
+    options = {"checkpoint_dir": "ckpt-%j", "checkpoint_keep": 2}
+    submission = a_submission(folder, script, **options)
+    job_id = as_nobody(folder, f"lambda c: c.submit({submission})")
+    assert output_of(folder, job_id) == ""
+    directory = folder / "out" / f"ckpt-{job_id}"
+    assert directory.stat().st_uid == NOBODY
+    assert sorted(path.name for path in directory.iterdir()) == ["step2", "step3"]
+    query = f"JobQuery(({job_id},), include_ended=True)"
+    reported = as_nobody(folder, f"lambda c: [x.path for x in c.list_jobs({query})[0].job.checkpoints]")
+    assert reported == [str(directory / name) for name in ("step2", "step3")]
+    (folder / "private").mkdir(mode=0o700, exist_ok=True)
+    submission = a_submission(folder, script, checkpoint_dir=str(folder / "private" / "x"))
+    job_id = as_nobody(folder, f"lambda c: c.submit({submission})")
+    assert isinstance(job_id, int)
+    until(lambda: is_final(folder, job_id))
+    assert not (folder / "private" / "x").exists()

@@ -24,10 +24,11 @@ ALLOWED = {
     # A live cluster's state, and what its journal tells of jobs, are read as the controller reads them.
     "sim": {"domain", "scheduling", "cluster", "journal", "rpc"},
     "rpc": {"domain"},
-    "node": {"domain", "rpc"},
-    "cli": {"domain", "rpc"},
+    # What a script imports is the other end of the daemon's socket, and what `scheckpoint` speaks.
+    "node": {"domain", "rpc", "checkpoint"},
+    "cli": {"domain", "rpc", "checkpoint"},
     "web": {"domain", "rpc"},
-    "checkpoint": {"domain", "rpc"},
+    "checkpoint": set(),
 }
 PURE = ("domain", "scheduling", "cluster")
 #: Whatever reaches outside, or makes a pass depend on when it runs.
@@ -137,12 +138,28 @@ def test_protobuf_messages_stay_at_the_edges() -> None:
 
 
 def test_init_files_are_empty() -> None:
-    inits = [path for path in PACKAGE.rglob("__init__.py") if path.read_text(encoding="utf-8").strip()]
-    assert not inits
+    inits = {
+        path.parent.name for path in PACKAGE.rglob("__init__.py") if path.read_text(encoding="utf-8").strip()
+    }
+    # One import is all that a training script needs.
+    assert inits <= {"checkpoint"}
+
+
+def test_a_training_script_needs_the_standard_library_alone() -> None:
+    known = {*sys.stdlib_module_names, "minislurm"}
+    others = {"pytorch.py": {"torch", "numpy"}}  # for those who have it
+    assert [i for i in IMPORTS if i.package == "checkpoint"], "the package was not found"
+    _none(
+        [
+            i
+            for i in IMPORTS
+            if i.package == "checkpoint" and i.top not in known | others.get(Path(i.file).name, set())
+        ]
+    )
 
 
 HEAVY = ("grpc", "rich", "numpy", "typer", "google.protobuf", "psutil", "pynvml", "asyncio")
-COMMANDS = ("squeue", "sinfo", "scontrol", "scancel", "sbatch", "srun", "sacctmgr")
+COMMANDS = ("squeue", "sinfo", "scontrol", "scancel", "sbatch", "srun", "sacctmgr", "scheckpoint")
 
 
 def _loaded_by(modules: list[str]) -> dict[str, list[str]]:

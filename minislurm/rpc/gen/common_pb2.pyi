@@ -140,8 +140,47 @@ class SignalBeforeEnd(_message.Message):
     batch_shell_only: bool
     def __init__(self, signal: _Optional[int] = ..., seconds_before: _Optional[float] = ..., batch_shell_only: bool = ...) -> None: ...
 
+class Checkpoint(_message.Message):
+    __slots__ = ("run", "path", "step", "epoch", "size_bytes", "duration_s", "time", "reason", "metadata", "modified")
+    class MetadataEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DURATION_S_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    MODIFIED_FIELD_NUMBER: _ClassVar[int]
+    run: int
+    path: str
+    step: int
+    epoch: int
+    size_bytes: int
+    duration_s: float
+    time: float
+    reason: str
+    metadata: _containers.ScalarMap[str, str]
+    modified: float
+    def __init__(self, run: _Optional[int] = ..., path: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[int] = ..., size_bytes: _Optional[int] = ..., duration_s: _Optional[float] = ..., time: _Optional[float] = ..., reason: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ..., modified: _Optional[float] = ...) -> None: ...
+
+class CheckpointSignal(_message.Message):
+    __slots__ = ("signal", "grace_s")
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    GRACE_S_FIELD_NUMBER: _ClassVar[int]
+    signal: int
+    grace_s: float
+    def __init__(self, signal: _Optional[int] = ..., grace_s: _Optional[float] = ...) -> None: ...
+
 class JobSpec(_message.Message):
-    __slots__ = ("name", "user_id", "group_id", "user_name", "group_name", "partition", "work_dir", "request", "account", "qos", "is_batch", "script_hash", "script_arguments", "environment_hash", "command", "std_in", "std_out", "std_err", "open_mode_append", "output_mode", "umask", "submit_host", "submit_pid", "nodes_given", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_gpu", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus", "gpus_per_node", "gpus_per_task", "gres", "exclusive", "constraint", "required_nodes", "excluded_nodes", "time_limit_s", "begin_time", "dependencies", "dependency_any", "kill_on_invalid_dependency", "array_tasks", "array_limit", "signal", "requeue", "hold", "nice", "priority", "comment", "wckey", "reservation", "licenses", "deadline", "max_wait_s", "bid", "groups", "max_requeues", "on_node_fail", "on_task_fail", "requeue_on_timeout", "spare_nodes")
+    __slots__ = ("name", "user_id", "group_id", "user_name", "group_name", "partition", "work_dir", "request", "account", "qos", "is_batch", "script_hash", "script_arguments", "environment_hash", "command", "std_in", "std_out", "std_err", "open_mode_append", "output_mode", "umask", "submit_host", "submit_pid", "nodes_given", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_gpu", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus", "gpus_per_node", "gpus_per_task", "gres", "exclusive", "constraint", "required_nodes", "excluded_nodes", "time_limit_s", "begin_time", "dependencies", "dependency_any", "kill_on_invalid_dependency", "array_tasks", "array_limit", "signal", "requeue", "hold", "nice", "priority", "comment", "wckey", "reservation", "licenses", "deadline", "max_wait_s", "bid", "groups", "max_requeues", "on_node_fail", "on_task_fail", "requeue_on_timeout", "spare_nodes", "checkpoint_dir", "checkpoint_interval_s", "checkpoint_signal", "checkpoint_keep", "checkpoint_restart_s", "checkpoint_command")
     class MaxRequeuesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -213,6 +252,12 @@ class JobSpec(_message.Message):
     ON_TASK_FAIL_FIELD_NUMBER: _ClassVar[int]
     REQUEUE_ON_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     SPARE_NODES_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_DIR_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_INTERVAL_S_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_KEEP_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_RESTART_S_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_COMMAND_FIELD_NUMBER: _ClassVar[int]
     name: str
     user_id: int
     group_id: int
@@ -277,7 +322,13 @@ class JobSpec(_message.Message):
     on_task_fail: str
     requeue_on_timeout: bool
     spare_nodes: int
-    def __init__(self, name: _Optional[str] = ..., user_id: _Optional[int] = ..., group_id: _Optional[int] = ..., user_name: _Optional[str] = ..., group_name: _Optional[str] = ..., partition: _Optional[str] = ..., work_dir: _Optional[str] = ..., request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., account: _Optional[str] = ..., qos: _Optional[str] = ..., is_batch: bool = ..., script_hash: _Optional[str] = ..., script_arguments: _Optional[_Iterable[str]] = ..., environment_hash: _Optional[str] = ..., command: _Optional[str] = ..., std_in: _Optional[str] = ..., std_out: _Optional[str] = ..., std_err: _Optional[str] = ..., open_mode_append: bool = ..., output_mode: _Optional[int] = ..., umask: _Optional[int] = ..., submit_host: _Optional[str] = ..., submit_pid: _Optional[int] = ..., nodes_given: bool = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_gpu: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus: _Optional[str] = ..., gpus_per_node: _Optional[str] = ..., gpus_per_task: _Optional[str] = ..., gres: _Optional[str] = ..., exclusive: _Optional[str] = ..., constraint: _Optional[str] = ..., required_nodes: _Optional[str] = ..., excluded_nodes: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., begin_time: _Optional[float] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., dependency_any: bool = ..., kill_on_invalid_dependency: bool = ..., array_tasks: _Optional[_Iterable[int]] = ..., array_limit: _Optional[int] = ..., signal: _Optional[_Union[SignalBeforeEnd, _Mapping]] = ..., requeue: bool = ..., hold: bool = ..., nice: _Optional[int] = ..., priority: _Optional[int] = ..., comment: _Optional[str] = ..., wckey: _Optional[str] = ..., reservation: _Optional[str] = ..., licenses: _Optional[str] = ..., deadline: _Optional[float] = ..., max_wait_s: _Optional[float] = ..., bid: _Optional[float] = ..., groups: _Optional[_Iterable[str]] = ..., max_requeues: _Optional[_Mapping[str, int]] = ..., on_node_fail: _Optional[str] = ..., on_task_fail: _Optional[str] = ..., requeue_on_timeout: bool = ..., spare_nodes: _Optional[int] = ...) -> None: ...
+    checkpoint_dir: str
+    checkpoint_interval_s: float
+    checkpoint_signal: CheckpointSignal
+    checkpoint_keep: int
+    checkpoint_restart_s: float
+    checkpoint_command: str
+    def __init__(self, name: _Optional[str] = ..., user_id: _Optional[int] = ..., group_id: _Optional[int] = ..., user_name: _Optional[str] = ..., group_name: _Optional[str] = ..., partition: _Optional[str] = ..., work_dir: _Optional[str] = ..., request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., account: _Optional[str] = ..., qos: _Optional[str] = ..., is_batch: bool = ..., script_hash: _Optional[str] = ..., script_arguments: _Optional[_Iterable[str]] = ..., environment_hash: _Optional[str] = ..., command: _Optional[str] = ..., std_in: _Optional[str] = ..., std_out: _Optional[str] = ..., std_err: _Optional[str] = ..., open_mode_append: bool = ..., output_mode: _Optional[int] = ..., umask: _Optional[int] = ..., submit_host: _Optional[str] = ..., submit_pid: _Optional[int] = ..., nodes_given: bool = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_gpu: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus: _Optional[str] = ..., gpus_per_node: _Optional[str] = ..., gpus_per_task: _Optional[str] = ..., gres: _Optional[str] = ..., exclusive: _Optional[str] = ..., constraint: _Optional[str] = ..., required_nodes: _Optional[str] = ..., excluded_nodes: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., begin_time: _Optional[float] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., dependency_any: bool = ..., kill_on_invalid_dependency: bool = ..., array_tasks: _Optional[_Iterable[int]] = ..., array_limit: _Optional[int] = ..., signal: _Optional[_Union[SignalBeforeEnd, _Mapping]] = ..., requeue: bool = ..., hold: bool = ..., nice: _Optional[int] = ..., priority: _Optional[int] = ..., comment: _Optional[str] = ..., wckey: _Optional[str] = ..., reservation: _Optional[str] = ..., licenses: _Optional[str] = ..., deadline: _Optional[float] = ..., max_wait_s: _Optional[float] = ..., bid: _Optional[float] = ..., groups: _Optional[_Iterable[str]] = ..., max_requeues: _Optional[_Mapping[str, int]] = ..., on_node_fail: _Optional[str] = ..., on_task_fail: _Optional[str] = ..., requeue_on_timeout: bool = ..., spare_nodes: _Optional[int] = ..., checkpoint_dir: _Optional[str] = ..., checkpoint_interval_s: _Optional[float] = ..., checkpoint_signal: _Optional[_Union[CheckpointSignal, _Mapping]] = ..., checkpoint_keep: _Optional[int] = ..., checkpoint_restart_s: _Optional[float] = ..., checkpoint_command: _Optional[str] = ...) -> None: ...
 
 class Step(_message.Message):
     __slots__ = ("id", "name", "nodes", "tasks", "tasks_per_node", "start_time", "end_time", "state", "exit_code", "exit_signal", "open_nodes", "time_limit_s")
@@ -308,7 +359,7 @@ class Step(_message.Message):
     def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[_Iterable[int]] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., state: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., open_nodes: _Optional[_Iterable[str]] = ..., time_limit_s: _Optional[float] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("id", "spec", "submit_time", "state", "run", "array_job_id", "array_task_id", "pending_tasks", "name", "partition", "time_limit_s", "nice", "comment", "array_limit", "begin_time", "priority", "held", "dependencies", "requeue", "changed_request", "avoided_nodes", "reason", "eligible_time", "start_time", "end_time", "allocation", "prepared_nodes", "open_nodes", "end_cause", "end_state", "cancelled_by", "requeue_held", "exit_code", "exit_signal", "derived_exit_code", "derived_exit_signal", "requeues", "signal_sent", "next_step_id", "steps", "suspended_time_s", "requeue_cause", "pending_reason", "restart_reason", "start_priority", "dependency_any", "deadline", "switches_waived", "allocated_tres", "site_factor", "attained_service_s", "attained_time_s", "bid", "price", "preempt_time", "preemptor", "het_job_id", "het_job_offset", "spares", "replacing", "avoid_until")
+    __slots__ = ("id", "spec", "submit_time", "state", "run", "array_job_id", "array_task_id", "pending_tasks", "name", "partition", "time_limit_s", "nice", "comment", "array_limit", "begin_time", "priority", "held", "dependencies", "requeue", "changed_request", "avoided_nodes", "reason", "eligible_time", "start_time", "end_time", "allocation", "prepared_nodes", "open_nodes", "end_cause", "end_state", "cancelled_by", "requeue_held", "exit_code", "exit_signal", "derived_exit_code", "derived_exit_signal", "requeues", "signal_sent", "next_step_id", "steps", "suspended_time_s", "requeue_cause", "pending_reason", "restart_reason", "start_priority", "dependency_any", "deadline", "switches_waived", "allocated_tres", "site_factor", "attained_service_s", "attained_time_s", "bid", "price", "preempt_time", "preemptor", "het_job_id", "het_job_offset", "spares", "replacing", "avoid_until", "checkpoints", "checkpoint_requested", "checkpoint_reason", "checkpoint_deadline", "comes_back", "checkpoint_listens", "checkpoints_dropped")
     class RequeuesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -384,6 +435,13 @@ class Job(_message.Message):
     SPARES_FIELD_NUMBER: _ClassVar[int]
     REPLACING_FIELD_NUMBER: _ClassVar[int]
     AVOID_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_REQUESTED_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_REASON_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    COMES_BACK_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_LISTENS_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINTS_DROPPED_FIELD_NUMBER: _ClassVar[int]
     id: int
     spec: JobSpec
     submit_time: float
@@ -445,7 +503,14 @@ class Job(_message.Message):
     spares: _containers.RepeatedCompositeFieldContainer[NodeAllocation]
     replacing: bool
     avoid_until: float
-    def __init__(self, id: _Optional[int] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., submit_time: _Optional[float] = ..., state: _Optional[str] = ..., run: _Optional[int] = ..., array_job_id: _Optional[int] = ..., array_task_id: _Optional[int] = ..., pending_tasks: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., priority: _Optional[int] = ..., held: _Optional[str] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., requeue: bool = ..., changed_request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., avoided_nodes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., eligible_time: _Optional[float] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., allocation: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., prepared_nodes: _Optional[_Iterable[str]] = ..., open_nodes: _Optional[_Iterable[str]] = ..., end_cause: _Optional[str] = ..., end_state: _Optional[str] = ..., cancelled_by: _Optional[int] = ..., requeue_held: bool = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., derived_exit_code: _Optional[int] = ..., derived_exit_signal: _Optional[int] = ..., requeues: _Optional[_Mapping[str, int]] = ..., signal_sent: bool = ..., next_step_id: _Optional[int] = ..., steps: _Optional[_Mapping[int, Step]] = ..., suspended_time_s: _Optional[float] = ..., requeue_cause: _Optional[str] = ..., pending_reason: _Optional[str] = ..., restart_reason: _Optional[str] = ..., start_priority: _Optional[int] = ..., dependency_any: bool = ..., deadline: _Optional[float] = ..., switches_waived: bool = ..., allocated_tres: _Optional[_Iterable[_Union[TresAmount, _Mapping]]] = ..., site_factor: _Optional[int] = ..., attained_service_s: _Optional[float] = ..., attained_time_s: _Optional[float] = ..., bid: _Optional[float] = ..., price: _Optional[float] = ..., preempt_time: _Optional[float] = ..., preemptor: _Optional[int] = ..., het_job_id: _Optional[int] = ..., het_job_offset: _Optional[int] = ..., spares: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., replacing: bool = ..., avoid_until: _Optional[float] = ...) -> None: ...
+    checkpoints: _containers.RepeatedCompositeFieldContainer[Checkpoint]
+    checkpoint_requested: float
+    checkpoint_reason: str
+    checkpoint_deadline: float
+    comes_back: str
+    checkpoint_listens: bool
+    checkpoints_dropped: int
+    def __init__(self, id: _Optional[int] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., submit_time: _Optional[float] = ..., state: _Optional[str] = ..., run: _Optional[int] = ..., array_job_id: _Optional[int] = ..., array_task_id: _Optional[int] = ..., pending_tasks: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., priority: _Optional[int] = ..., held: _Optional[str] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., requeue: bool = ..., changed_request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., avoided_nodes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., eligible_time: _Optional[float] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., allocation: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., prepared_nodes: _Optional[_Iterable[str]] = ..., open_nodes: _Optional[_Iterable[str]] = ..., end_cause: _Optional[str] = ..., end_state: _Optional[str] = ..., cancelled_by: _Optional[int] = ..., requeue_held: bool = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., derived_exit_code: _Optional[int] = ..., derived_exit_signal: _Optional[int] = ..., requeues: _Optional[_Mapping[str, int]] = ..., signal_sent: bool = ..., next_step_id: _Optional[int] = ..., steps: _Optional[_Mapping[int, Step]] = ..., suspended_time_s: _Optional[float] = ..., requeue_cause: _Optional[str] = ..., pending_reason: _Optional[str] = ..., restart_reason: _Optional[str] = ..., start_priority: _Optional[int] = ..., dependency_any: bool = ..., deadline: _Optional[float] = ..., switches_waived: bool = ..., allocated_tres: _Optional[_Iterable[_Union[TresAmount, _Mapping]]] = ..., site_factor: _Optional[int] = ..., attained_service_s: _Optional[float] = ..., attained_time_s: _Optional[float] = ..., bid: _Optional[float] = ..., price: _Optional[float] = ..., preempt_time: _Optional[float] = ..., preemptor: _Optional[int] = ..., het_job_id: _Optional[int] = ..., het_job_offset: _Optional[int] = ..., spares: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., replacing: bool = ..., avoid_until: _Optional[float] = ..., checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ..., checkpoint_requested: _Optional[float] = ..., checkpoint_reason: _Optional[str] = ..., checkpoint_deadline: _Optional[float] = ..., comes_back: _Optional[str] = ..., checkpoint_listens: bool = ..., checkpoints_dropped: _Optional[int] = ...) -> None: ...
 
 class AssociationLimits(_message.Message):
     __slots__ = ("group_tres", "group_jobs", "group_submit_jobs", "max_jobs", "max_submit_jobs", "max_tres_per_job", "max_wall_s", "min_priority", "max_priority")

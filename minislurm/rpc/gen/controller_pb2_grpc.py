@@ -164,6 +164,11 @@ class ControllerStub(object):
                 request_serializer=controller__pb2.ChangeAccountsRequest.SerializeToString,
                 response_deserializer=controller__pb2.ActReply.FromString,
                 _registered_method=True)
+        self.RequestCheckpoint = channel.unary_unary(
+                '/minislurm.Controller/RequestCheckpoint',
+                request_serializer=controller__pb2.JobsRequest.SerializeToString,
+                response_deserializer=controller__pb2.ActReply.FromString,
+                _registered_method=True)
         self.Explain = channel.unary_unary(
                 '/minislurm.Controller/Explain',
                 request_serializer=controller__pb2.ExplainRequest.SerializeToString,
@@ -338,6 +343,12 @@ class ControllerServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RequestCheckpoint(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Explain(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -482,6 +493,11 @@ def add_ControllerServicer_to_server(servicer, server):
             'ChangeAccounts': grpc.unary_unary_rpc_method_handler(
                     servicer.ChangeAccounts,
                     request_deserializer=controller__pb2.ChangeAccountsRequest.FromString,
+                    response_serializer=controller__pb2.ActReply.SerializeToString,
+            ),
+            'RequestCheckpoint': grpc.unary_unary_rpc_method_handler(
+                    servicer.RequestCheckpoint,
+                    request_deserializer=controller__pb2.JobsRequest.FromString,
                     response_serializer=controller__pb2.ActReply.SerializeToString,
             ),
             'Explain': grpc.unary_unary_rpc_method_handler(
@@ -1196,6 +1212,33 @@ class Controller(object):
             target,
             '/minislurm.Controller/ChangeAccounts',
             controller__pb2.ChangeAccountsRequest.SerializeToString,
+            controller__pb2.ActReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequestCheckpoint(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/minislurm.Controller/RequestCheckpoint',
+            controller__pb2.JobsRequest.SerializeToString,
             controller__pb2.ActReply.FromString,
             options,
             channel_credentials,

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Event(_message.Message):
-    __slots__ = ("version", "cluster_configured", "job_submitted", "job_updated", "job_eligible", "dependency_settled", "run_placed", "node_prepared", "run_started", "run_ending", "node_released", "run_ended", "pending_ended", "job_signalled", "step_created", "step_node_ended", "node_registered", "node_changed", "partition_changed", "jobs_purged", "request_handled", "requests_forgotten", "task_detached", "job_requeued", "stale_run_ended", "reservation_changed", "reservation_ended", "node_weight_changed", "accounts_changed")
+    __slots__ = ("version", "cluster_configured", "job_submitted", "job_updated", "job_eligible", "dependency_settled", "run_placed", "node_prepared", "run_started", "run_ending", "node_released", "run_ended", "pending_ended", "job_signalled", "step_created", "step_node_ended", "node_registered", "node_changed", "partition_changed", "jobs_purged", "request_handled", "requests_forgotten", "task_detached", "job_requeued", "stale_run_ended", "reservation_changed", "reservation_ended", "node_weight_changed", "accounts_changed", "checkpoint_reported", "checkpoint_requested", "checkpoint_withdrawn", "checkpoint_listening", "checkpoint_dropped")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_CONFIGURED_FIELD_NUMBER: _ClassVar[int]
     JOB_SUBMITTED_FIELD_NUMBER: _ClassVar[int]
@@ -38,6 +38,11 @@ class Event(_message.Message):
     RESERVATION_ENDED_FIELD_NUMBER: _ClassVar[int]
     NODE_WEIGHT_CHANGED_FIELD_NUMBER: _ClassVar[int]
     ACCOUNTS_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_REPORTED_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_REQUESTED_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_WITHDRAWN_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_LISTENING_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_DROPPED_FIELD_NUMBER: _ClassVar[int]
     version: int
     cluster_configured: ClusterConfigured
     job_submitted: JobSubmitted
@@ -67,7 +72,12 @@ class Event(_message.Message):
     reservation_ended: ReservationEnded
     node_weight_changed: NodeWeightChanged
     accounts_changed: AccountsChanged
-    def __init__(self, version: _Optional[int] = ..., cluster_configured: _Optional[_Union[ClusterConfigured, _Mapping]] = ..., job_submitted: _Optional[_Union[JobSubmitted, _Mapping]] = ..., job_updated: _Optional[_Union[JobUpdated, _Mapping]] = ..., job_eligible: _Optional[_Union[JobEligible, _Mapping]] = ..., dependency_settled: _Optional[_Union[DependencySettled, _Mapping]] = ..., run_placed: _Optional[_Union[RunPlaced, _Mapping]] = ..., node_prepared: _Optional[_Union[NodePrepared, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_ending: _Optional[_Union[RunEnding, _Mapping]] = ..., node_released: _Optional[_Union[NodeReleased, _Mapping]] = ..., run_ended: _Optional[_Union[RunEnded, _Mapping]] = ..., pending_ended: _Optional[_Union[PendingEnded, _Mapping]] = ..., job_signalled: _Optional[_Union[JobSignalled, _Mapping]] = ..., step_created: _Optional[_Union[StepCreated, _Mapping]] = ..., step_node_ended: _Optional[_Union[StepNodeEnded, _Mapping]] = ..., node_registered: _Optional[_Union[NodeRegistered, _Mapping]] = ..., node_changed: _Optional[_Union[NodeChanged, _Mapping]] = ..., partition_changed: _Optional[_Union[PartitionChanged, _Mapping]] = ..., jobs_purged: _Optional[_Union[JobsPurged, _Mapping]] = ..., request_handled: _Optional[_Union[RequestHandled, _Mapping]] = ..., requests_forgotten: _Optional[_Union[RequestsForgotten, _Mapping]] = ..., task_detached: _Optional[_Union[TaskDetached, _Mapping]] = ..., job_requeued: _Optional[_Union[JobRequeued, _Mapping]] = ..., stale_run_ended: _Optional[_Union[StaleRunEnded, _Mapping]] = ..., reservation_changed: _Optional[_Union[ReservationChanged, _Mapping]] = ..., reservation_ended: _Optional[_Union[ReservationEnded, _Mapping]] = ..., node_weight_changed: _Optional[_Union[NodeWeightChanged, _Mapping]] = ..., accounts_changed: _Optional[_Union[AccountsChanged, _Mapping]] = ...) -> None: ...
+    checkpoint_reported: CheckpointReported
+    checkpoint_requested: CheckpointRequested
+    checkpoint_withdrawn: CheckpointWithdrawn
+    checkpoint_listening: CheckpointListening
+    checkpoint_dropped: CheckpointDropped
+    def __init__(self, version: _Optional[int] = ..., cluster_configured: _Optional[_Union[ClusterConfigured, _Mapping]] = ..., job_submitted: _Optional[_Union[JobSubmitted, _Mapping]] = ..., job_updated: _Optional[_Union[JobUpdated, _Mapping]] = ..., job_eligible: _Optional[_Union[JobEligible, _Mapping]] = ..., dependency_settled: _Optional[_Union[DependencySettled, _Mapping]] = ..., run_placed: _Optional[_Union[RunPlaced, _Mapping]] = ..., node_prepared: _Optional[_Union[NodePrepared, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_ending: _Optional[_Union[RunEnding, _Mapping]] = ..., node_released: _Optional[_Union[NodeReleased, _Mapping]] = ..., run_ended: _Optional[_Union[RunEnded, _Mapping]] = ..., pending_ended: _Optional[_Union[PendingEnded, _Mapping]] = ..., job_signalled: _Optional[_Union[JobSignalled, _Mapping]] = ..., step_created: _Optional[_Union[StepCreated, _Mapping]] = ..., step_node_ended: _Optional[_Union[StepNodeEnded, _Mapping]] = ..., node_registered: _Optional[_Union[NodeRegistered, _Mapping]] = ..., node_changed: _Optional[_Union[NodeChanged, _Mapping]] = ..., partition_changed: _Optional[_Union[PartitionChanged, _Mapping]] = ..., jobs_purged: _Optional[_Union[JobsPurged, _Mapping]] = ..., request_handled: _Optional[_Union[RequestHandled, _Mapping]] = ..., requests_forgotten: _Optional[_Union[RequestsForgotten, _Mapping]] = ..., task_detached: _Optional[_Union[TaskDetached, _Mapping]] = ..., job_requeued: _Optional[_Union[JobRequeued, _Mapping]] = ..., stale_run_ended: _Optional[_Union[StaleRunEnded, _Mapping]] = ..., reservation_changed: _Optional[_Union[ReservationChanged, _Mapping]] = ..., reservation_ended: _Optional[_Union[ReservationEnded, _Mapping]] = ..., node_weight_changed: _Optional[_Union[NodeWeightChanged, _Mapping]] = ..., accounts_changed: _Optional[_Union[AccountsChanged, _Mapping]] = ..., checkpoint_reported: _Optional[_Union[CheckpointReported, _Mapping]] = ..., checkpoint_requested: _Optional[_Union[CheckpointRequested, _Mapping]] = ..., checkpoint_withdrawn: _Optional[_Union[CheckpointWithdrawn, _Mapping]] = ..., checkpoint_listening: _Optional[_Union[CheckpointListening, _Mapping]] = ..., checkpoint_dropped: _Optional[_Union[CheckpointDropped, _Mapping]] = ...) -> None: ...
 
 class ClusterConfigured(_message.Message):
     __slots__ = ("time", "configuration")
@@ -529,3 +539,67 @@ class NodeWeightChanged(_message.Message):
     node: str
     weight: int
     def __init__(self, time: _Optional[float] = ..., node: _Optional[str] = ..., weight: _Optional[int] = ...) -> None: ...
+
+class CheckpointReported(_message.Message):
+    __slots__ = ("time", "job_id", "run", "checkpoint", "answers", "excess")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    EXCESS_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    checkpoint: _common_pb2.Checkpoint
+    answers: bool
+    excess: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., checkpoint: _Optional[_Union[_common_pb2.Checkpoint, _Mapping]] = ..., answers: bool = ..., excess: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CheckpointRequested(_message.Message):
+    __slots__ = ("time", "job_id", "run", "reason", "deadline", "preemptor", "comes_back")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTOR_FIELD_NUMBER: _ClassVar[int]
+    COMES_BACK_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    reason: str
+    deadline: float
+    preemptor: int
+    comes_back: str
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., reason: _Optional[str] = ..., deadline: _Optional[float] = ..., preemptor: _Optional[int] = ..., comes_back: _Optional[str] = ...) -> None: ...
+
+class CheckpointWithdrawn(_message.Message):
+    __slots__ = ("time", "job_id", "run")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...
+
+class CheckpointListening(_message.Message):
+    __slots__ = ("time", "job_id", "run")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...
+
+class CheckpointDropped(_message.Message):
+    __slots__ = ("time", "job_id", "run")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...

@@ -30,7 +30,7 @@ class Registration(_message.Message):
     def __init__(self, node: _Optional[str] = ..., facts: _Optional[_Union[_common_pb2.NodeFacts, _Mapping]] = ..., runs: _Optional[_Iterable[_Union[RunStatus, _Mapping]]] = ...) -> None: ...
 
 class RunStatus(_message.Message):
-    __slots__ = ("job_id", "run", "phase", "exit_code", "exit_signal", "start_time", "end_time", "running_steps", "launch_failed", "node_lost")
+    __slots__ = ("job_id", "run", "phase", "exit_code", "exit_signal", "start_time", "end_time", "running_steps", "launch_failed", "node_lost", "checkpoints", "listens")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
@@ -41,6 +41,8 @@ class RunStatus(_message.Message):
     RUNNING_STEPS_FIELD_NUMBER: _ClassVar[int]
     LAUNCH_FAILED_FIELD_NUMBER: _ClassVar[int]
     NODE_LOST_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
+    LISTENS_FIELD_NUMBER: _ClassVar[int]
     job_id: int
     run: int
     phase: str
@@ -51,7 +53,9 @@ class RunStatus(_message.Message):
     running_steps: _containers.RepeatedScalarFieldContainer[int]
     launch_failed: bool
     node_lost: bool
-    def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., phase: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., running_steps: _Optional[_Iterable[int]] = ..., launch_failed: bool = ..., node_lost: bool = ...) -> None: ...
+    checkpoints: _containers.RepeatedCompositeFieldContainer[CheckpointMade]
+    listens: bool
+    def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., phase: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., running_steps: _Optional[_Iterable[int]] = ..., launch_failed: bool = ..., node_lost: bool = ..., checkpoints: _Optional[_Iterable[_Union[CheckpointMade, _Mapping]]] = ..., listens: bool = ...) -> None: ...
 
 class Heartbeat(_message.Message):
     __slots__ = ("cpu_load", "free_memory_mib", "number")
@@ -76,7 +80,7 @@ class Reports(_message.Message):
     def __init__(self, reports: _Optional[_Iterable[_Union[Report, _Mapping]]] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("number", "job_id", "run", "run_prepared", "prepare_failed", "run_started", "batch_exited", "run_cleaned", "step_ended")
+    __slots__ = ("number", "job_id", "run", "run_prepared", "prepare_failed", "run_started", "batch_exited", "run_cleaned", "step_ended", "checkpoint_made", "checkpoint_listener")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -86,6 +90,8 @@ class Report(_message.Message):
     BATCH_EXITED_FIELD_NUMBER: _ClassVar[int]
     RUN_CLEANED_FIELD_NUMBER: _ClassVar[int]
     STEP_ENDED_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_MADE_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_LISTENER_FIELD_NUMBER: _ClassVar[int]
     number: int
     job_id: int
     run: int
@@ -95,7 +101,21 @@ class Report(_message.Message):
     batch_exited: BatchExited
     run_cleaned: RunCleaned
     step_ended: StepEnded
-    def __init__(self, number: _Optional[int] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., run_prepared: _Optional[_Union[RunPrepared, _Mapping]] = ..., prepare_failed: _Optional[_Union[PrepareFailed, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., batch_exited: _Optional[_Union[BatchExited, _Mapping]] = ..., run_cleaned: _Optional[_Union[RunCleaned, _Mapping]] = ..., step_ended: _Optional[_Union[StepEnded, _Mapping]] = ...) -> None: ...
+    checkpoint_made: CheckpointMade
+    checkpoint_listener: CheckpointListener
+    def __init__(self, number: _Optional[int] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., run_prepared: _Optional[_Union[RunPrepared, _Mapping]] = ..., prepare_failed: _Optional[_Union[PrepareFailed, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., batch_exited: _Optional[_Union[BatchExited, _Mapping]] = ..., run_cleaned: _Optional[_Union[RunCleaned, _Mapping]] = ..., step_ended: _Optional[_Union[StepEnded, _Mapping]] = ..., checkpoint_made: _Optional[_Union[CheckpointMade, _Mapping]] = ..., checkpoint_listener: _Optional[_Union[CheckpointListener, _Mapping]] = ...) -> None: ...
+
+class CheckpointMade(_message.Message):
+    __slots__ = ("checkpoint", "answers")
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    checkpoint: _common_pb2.Checkpoint
+    answers: float
+    def __init__(self, checkpoint: _Optional[_Union[_common_pb2.Checkpoint, _Mapping]] = ..., answers: _Optional[float] = ...) -> None: ...
+
+class CheckpointListener(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class RunPrepared(_message.Message):
     __slots__ = ()
@@ -168,20 +188,24 @@ class ControllerMessage(_message.Message):
     def __init__(self, commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ..., acknowledged: _Optional[int] = ..., heard: _Optional[int] = ..., time: _Optional[float] = ..., witnesses: _Optional[_Union[WitnessSet, _Mapping]] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("registered", "prepare_run", "start_run", "end_run", "signal_run", "forget_run")
+    __slots__ = ("registered", "prepare_run", "start_run", "end_run", "signal_run", "forget_run", "ask_checkpoint", "delete_checkpoint")
     REGISTERED_FIELD_NUMBER: _ClassVar[int]
     PREPARE_RUN_FIELD_NUMBER: _ClassVar[int]
     START_RUN_FIELD_NUMBER: _ClassVar[int]
     END_RUN_FIELD_NUMBER: _ClassVar[int]
     SIGNAL_RUN_FIELD_NUMBER: _ClassVar[int]
     FORGET_RUN_FIELD_NUMBER: _ClassVar[int]
+    ASK_CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    DELETE_CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     registered: Registered
     prepare_run: PrepareRun
     start_run: StartRun
     end_run: EndRun
     signal_run: SignalRun
     forget_run: ForgetRun
-    def __init__(self, registered: _Optional[_Union[Registered, _Mapping]] = ..., prepare_run: _Optional[_Union[PrepareRun, _Mapping]] = ..., start_run: _Optional[_Union[StartRun, _Mapping]] = ..., end_run: _Optional[_Union[EndRun, _Mapping]] = ..., signal_run: _Optional[_Union[SignalRun, _Mapping]] = ..., forget_run: _Optional[_Union[ForgetRun, _Mapping]] = ...) -> None: ...
+    ask_checkpoint: AskCheckpoint
+    delete_checkpoint: DeleteCheckpoint
+    def __init__(self, registered: _Optional[_Union[Registered, _Mapping]] = ..., prepare_run: _Optional[_Union[PrepareRun, _Mapping]] = ..., start_run: _Optional[_Union[StartRun, _Mapping]] = ..., end_run: _Optional[_Union[EndRun, _Mapping]] = ..., signal_run: _Optional[_Union[SignalRun, _Mapping]] = ..., forget_run: _Optional[_Union[ForgetRun, _Mapping]] = ..., ask_checkpoint: _Optional[_Union[AskCheckpoint, _Mapping]] = ..., delete_checkpoint: _Optional[_Union[DeleteCheckpoint, _Mapping]] = ...) -> None: ...
 
 class Registered(_message.Message):
     __slots__ = ("heartbeat_interval_s", "spec", "cluster")
@@ -302,6 +326,32 @@ class SignalRun(_message.Message):
     full: bool
     continue_first: bool
     def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., signal: _Optional[int] = ..., step_id: _Optional[int] = ..., full: bool = ..., continue_first: bool = ...) -> None: ...
+
+class AskCheckpoint(_message.Message):
+    __slots__ = ("job_id", "run", "request", "reason", "seconds_left", "withdrawn")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_LEFT_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAWN_FIELD_NUMBER: _ClassVar[int]
+    job_id: int
+    run: int
+    request: float
+    reason: str
+    seconds_left: float
+    withdrawn: bool
+    def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., request: _Optional[float] = ..., reason: _Optional[str] = ..., seconds_left: _Optional[float] = ..., withdrawn: bool = ...) -> None: ...
+
+class DeleteCheckpoint(_message.Message):
+    __slots__ = ("job_id", "run", "path")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    job_id: int
+    run: int
+    path: str
+    def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., path: _Optional[str] = ...) -> None: ...
 
 class ForgetRun(_message.Message):
     __slots__ = ("job_id", "run")

@@ -47,7 +47,7 @@ class Controller:
         refusal = refuse_changes(self.accounts, changes, [])
         if refusal is not None:
             raise refusal
-        self.accounts.change(changes, [], 0.0)
+        self.accounts.change(changes, [], [], 0.0)
         self.changed += 1
 
 
@@ -204,7 +204,7 @@ def test_a_change_is_made_on_the_tree_that_is_there(controller: Controller, fill
     def other() -> None:
         controller.meanwhile = lambda: None
         lab = replace(controller.tree.accounts["lab"], weight=42)
-        controller.accounts.change(AccountChanges(accounts=(lab,)), [], 0.0)
+        controller.accounts.change(AccountChanges(accounts=(lab,)), [], [], 0.0)
 
     controller.meanwhile = other
     assert filled("-iQ modify account lab set priority=5") == (0, "")

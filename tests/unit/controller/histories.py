@@ -10,9 +10,12 @@ from msgspec.structs import replace
 from minislurm.cluster.apply import apply
 from minislurm.cluster.messages import (
     ChangeAccounts,
+    CheckpointListener,
+    CheckpointMade,
     CreateReservation,
     DeleteReservation,
     PurgeDue,
+    RequestCheckpoint,
     UpdateNode,
     UpdatePartition,
 )
@@ -25,12 +28,13 @@ from minislurm.domain.accounts import (
     AssociationLimits,
     Qos,
 )
+from minislurm.domain.checkpoint import Checkpoint
 from minislurm.domain.errors import Refusal
-from minislurm.domain.ids import NodeName
+from minislurm.domain.ids import NodeName, RunNumber
 from minislurm.domain.job import Dependency, DependencyKind
 from minislurm.domain.reservation import ReservationFlag
-from minislurm.domain.states import PartitionState
-from minislurm.domain.views import ListChange, ReservationChanges
+from minislurm.domain.states import JobState, PartitionState
+from minislurm.domain.views import JobTarget, ListChange, ReservationChanges
 from minislurm.journal.encoding import decode
 from minislurm.journal.records import changed_records
 from minislurm.journal.store import Batch, Store
@@ -50,7 +54,7 @@ def a_history(seed: int, steps: int = 75) -> SimCluster:
     for _ in range(steps):
         number = chance.randint(1, 25)
         node = f"n{chance.randint(1, 4)}"
-        match chance.randint(0, 12):
+        match chance.randint(0, 13):
             case 0 | 1 | 2:
                 _submit(cluster, chance)
             case 3:
@@ -76,6 +80,8 @@ def a_history(seed: int, steps: int = 75) -> SimCluster:
             case 11:
                 _reserve(cluster, chance, node)
                 _change_accounts(cluster, chance)
+            case 12:
+                _checkpoint(cluster, chance, number)
             case _:
                 cluster.run(chance.random() * 15)
     return cluster
@@ -116,6 +122,21 @@ def _change_accounts(cluster: SimCluster, chance: random.Random) -> None:
         qos=(Qos("high", priority=chance.randint(1, 9)),),
     )
     cluster.tell(ChangeAccounts(changes, cluster.state.accounts.version, OPERATOR))
+
+
+def _checkpoint(cluster: SimCluster, chance: random.Random, number: int) -> None:
+    """Asked for, taken back, reported by the present run or by another one."""
+    cluster.run(0.5)
+    running = [job for job in cluster.state.jobs.values() if job.state is JobState.RUNNING]
+    if not running:
+        return
+    job = chance.choice(running)
+    cluster.tell(CheckpointListener(job.id, job.run))
+    cluster.tell(RequestCheckpoint(JobTarget(job.id), OPERATOR))
+    run = RunNumber(job.run + chance.choice([0, 0, 1]))
+    made = Checkpoint(run, f"/c/{chance.randint(1, 5)}", step=number, time=cluster.now)
+    answers = job.checkpoint_requested if chance.random() < 0.5 else 0.0
+    cluster.tell(CheckpointMade(job.id, run, made, answers))
 
 
 def _submit(cluster: SimCluster, chance: random.Random) -> None:

@@ -75,6 +75,7 @@ def test_the_histories_are_rich_enough() -> None:
     kinds = {type(decode(p)).__name__ for seed in range(12) for p in a_history(seed).journal}
     everything = {cls.__name__ for cls in Event.__args__}  # type: ignore[attr-defined]
     assert everything - kinds <= {
+        "CheckpointWithdrawn",
         "JobSignalled",
         "RequestHandled",
         "StaleRunEnded",

@@ -126,6 +126,7 @@ class NodeHarness:
         self.daemon.link = make_link(
             self.configuration, "n1", self.daemon, self.key, self.step_port, self.keeper
         )
+        await self.daemon.checkpoints.open()
         self.daemon.adopt()
         self.keeper.begin(has_runs=bool(self.daemon.core.runs))
         await self.daemon.settle()

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from msgspec import Struct, structs
 
 from minislurm.cluster import events, state
-from minislurm.domain import accounts, job, node, resources, views
+from minislurm.domain import accounts, checkpoint, job, node, resources, views
 from minislurm.domain.ids import Bitmap, JobId, NodeName, StepId
 from minislurm.domain.job import Job, JobSpec, Step
 from minislurm.domain.node import NodeFacts
@@ -53,7 +53,7 @@ def _records(module: ModuleType) -> Iterator[type]:
 
 TRAVELLERS = [
     cls
-    for module in (accounts, job, node, resources, views, events, state)
+    for module in (accounts, checkpoint, job, node, resources, views, events, state)
     for cls in _records(module)
     if cls.__name__ not in WITHOUT_MESSAGE
 ]

@@ -75,7 +75,7 @@ def _lines(row: JobRow, details: bool) -> Iterator[str]:
     if row.nodes:
         yield f"BatchHost={row.nodes[0]}"
     yield (
-        f"NumNodes={_node_count(row)} NumCPUs={row.cpu_count} NumTasks={request.tasks} "
+        f"NumNodes={_node_count(row)} NumCPUs={row.cpu_count} NumTasks={job.tasks} "
         f"CPUs/Task={request.cpus_per_task} ReqB:S:C:T=0:0:*:*"
     )
     yield f"TRES={row.tres}"

@@ -335,6 +335,12 @@ class Job(Struct):
         return self.changed_request or self.spec.request
 
     @property
+    def tasks(self) -> int:
+        """Of its run, without what spare nodes could take."""
+        request, spares = self.request, self.spec.spare_nodes
+        return request.tasks // request.nodes_min * (request.nodes_min - spares) if spares else request.tasks
+
+    @property
     def is_component(self) -> bool:
         """Of a heterogeneous job."""
         return self.het_job_id != 0

@@ -41,7 +41,7 @@ from minislurm.cluster.events import (
     StepNodeEnded,
     TaskDetached,
 )
-from minislurm.cluster.lemons import nodes_to_avoid, note_outcomes
+from minislurm.cluster.lemons import note_outcomes
 from minislurm.cluster.state import ArraySummary, ClusterState, RequestRecord
 from minislurm.domain import configuration_file
 from minislurm.domain.checkpoint import with_reported
@@ -358,10 +358,8 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
     job.requeue_cause = event.requeue_cause
     job.requeue_held = event.hold
     note_outcomes(state, job, event)
-    avoided = nodes_to_avoid(state, job, event.lost_nodes) if event.requeue_cause else ()
-    if avoided:
-        job.avoided_nodes = avoided
-        job.avoid_until = event.time + state.configuration.jobs.avoid_failed_node_s
+    if event.stay_away:
+        job.avoided_nodes, job.avoid_until = event.stay_away, event.stay_away_until
     if event.preemptor:
         # Of a run that was asked to save first, the time when it was asked stands.
         job.preempt_time = job.preempt_time if job.gives_way else event.time

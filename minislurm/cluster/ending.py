@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from minislurm.cluster.comebacks import comeback, keeps_nodes
 from minislurm.cluster.events import RunEnding
+from minislurm.cluster.lemons import nodes_to_avoid
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import EndCause, Job
@@ -40,6 +41,7 @@ def end_run(
     if cause is EndCause.BATCH_KILLED:
         exit_code, exit_signal = 0, 9
     lost = _lost_nodes(state, job, released_nodes) if cause is EndCause.NODE_FAIL else ()
+    stay_away = nodes_to_avoid(state, job, lost) if again.cause else ()
     down = [name for name in down_nodes(state, job) if name not in released_nodes]
     return RunEnding(
         time=now,
@@ -59,6 +61,8 @@ def end_run(
         preemptor=preemptor or JobId(0),
         replacing=keeps_nodes(job, cause, again, final, hold=hold),
         lost_nodes=lost,
+        stay_away=stay_away,
+        stay_away_until=now + state.configuration.jobs.avoid_failed_node_s if stay_away else 0.0,
     )
 
 

@@ -123,8 +123,10 @@ class RunEnding(Struct, frozen=True):
     preemptor: JobId = JobId(0)
     #: What it holds is kept for its next run, which follows at once.
     replacing: bool = False
-    #: Of the cause NODE_FAIL: which nodes it lost. Its next run avoids those that `avoid_until` is for.
+    #: Of the cause NODE_FAIL: which nodes it lost; and from which of them the next run stays away until then.
     lost_nodes: tuple[NodeName, ...] = ()
+    stay_away: tuple[NodeName, ...] = ()
+    stay_away_until: float = 0.0
 
 
 class NodeReleased(Struct, frozen=True):

@@ -192,7 +192,7 @@ class RunStarted(_message.Message):
     def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...
 
 class RunEnding(_message.Message):
-    __slots__ = ("time", "job_id", "run", "cause", "state", "reason", "exit_code", "exit_signal", "cancelled_by", "hold", "requeue_cause", "avoid_nodes", "released_nodes", "end_time", "preemptor", "replacing", "lost_nodes")
+    __slots__ = ("time", "job_id", "run", "cause", "state", "reason", "exit_code", "exit_signal", "cancelled_by", "hold", "requeue_cause", "avoid_nodes", "released_nodes", "end_time", "preemptor", "replacing", "lost_nodes", "stay_away", "stay_away_until")
     TIME_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -210,6 +210,8 @@ class RunEnding(_message.Message):
     PREEMPTOR_FIELD_NUMBER: _ClassVar[int]
     REPLACING_FIELD_NUMBER: _ClassVar[int]
     LOST_NODES_FIELD_NUMBER: _ClassVar[int]
+    STAY_AWAY_FIELD_NUMBER: _ClassVar[int]
+    STAY_AWAY_UNTIL_FIELD_NUMBER: _ClassVar[int]
     time: float
     job_id: int
     run: int
@@ -227,7 +229,9 @@ class RunEnding(_message.Message):
     preemptor: int
     replacing: bool
     lost_nodes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., cause: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., cancelled_by: _Optional[int] = ..., hold: bool = ..., requeue_cause: _Optional[str] = ..., avoid_nodes: _Optional[_Iterable[str]] = ..., released_nodes: _Optional[_Iterable[str]] = ..., end_time: _Optional[float] = ..., preemptor: _Optional[int] = ..., replacing: bool = ..., lost_nodes: _Optional[_Iterable[str]] = ...) -> None: ...
+    stay_away: _containers.RepeatedScalarFieldContainer[str]
+    stay_away_until: float
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., cause: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., cancelled_by: _Optional[int] = ..., hold: bool = ..., requeue_cause: _Optional[str] = ..., avoid_nodes: _Optional[_Iterable[str]] = ..., released_nodes: _Optional[_Iterable[str]] = ..., end_time: _Optional[float] = ..., preemptor: _Optional[int] = ..., replacing: bool = ..., lost_nodes: _Optional[_Iterable[str]] = ..., stay_away: _Optional[_Iterable[str]] = ..., stay_away_until: _Optional[float] = ...) -> None: ...
 
 class NodeReleased(_message.Message):
     __slots__ = ("time", "job_id", "run", "node")

@@ -46,7 +46,7 @@ class LeaseKeeper:
         OSError."""
         isolation = self.isolation
         if has_runs:
-            isolation.until = min(lease.read(self.path), isolation.until)
+            isolation.until = min(lease.now() + lease.left_s(self.path), isolation.until)
             isolation.confirmed = isolation.until - isolation.timeout_s
         self._file = lease.LeaseFile(self.path)
         self._file.write(isolation.until)

@@ -12,7 +12,7 @@ import sys
 from minislurm.domain.configuration import Configuration
 from minislurm.domain.configuration_file import load
 from minislurm.domain.errors import ConfigurationError, MinislurmError
-from minislurm.node import wire
+from minislurm.node import lease, wire
 from minislurm.node.cgroups import find_cgroups
 from minislurm.node.daemon import Daemon
 from minislurm.node.facts import find_facts, find_topology, load_and_free_memory, own_address
@@ -74,6 +74,7 @@ async def _run(configuration: Configuration, node: str, launcher: Launcher) -> N
     key = load_key(configuration.key_file)
     verifier = Verifier(key, configuration.cluster.name)
     settings = configuration.node
+    lease.choose_clock(configuration.cluster.controller_host)
     keeper = make_keeper(configuration, node, daemon, key, files.directory)
     witness = WitnessService(keeper.vote, verifier)
     server, port = await serve_steps(daemon, verifier, settings.step_host, settings.step_port, witness)

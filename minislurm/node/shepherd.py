@@ -275,7 +275,7 @@ class Shepherd:
 
     def _look_at_lease(self) -> None:
         """Nobody may run this any more when the lease is over: it is about to start elsewhere."""
-        left_s = lease.read(self._order["lease"]) - lease.now()
+        left_s = lease.left_s(self._order["lease"])
         if left_s > 0 and not self._clean:
             self._look_time = time.monotonic() + min(left_s, lease.LONGEST_LOOK_S)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -112,11 +113,11 @@ class Keeper:
 def test_the_lease_ends_once_and_the_file_says_when(tmp_path: Path) -> None:
     own = Keeper(tmp_path, [SEES])
     own.keeper.begin(has_runs=False)
-    until = lease.read(own.keeper.path)
+    until = lease.now() + lease.left_s(own.keeper.path)
     assert until == pytest.approx(own.keeper.isolation.until, abs=0.01)
     asyncio.run(own.run_until(until + 0.3))
     assert (own.ends, bool(own.asked)) == (1, True)
-    assert lease.read(own.keeper.path) == pytest.approx(until, abs=0.01)
+    assert lease.now() + lease.left_s(own.keeper.path) == pytest.approx(until, abs=0.01)
 
 
 def test_it_goes_on_while_the_witnesses_do_not_see_the_controller_either(tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ def test_it_goes_on_while_the_witnesses_do_not_see_the_controller_either(tmp_pat
     first = own.keeper.isolation.until
     asyncio.run(own.run_until(first + 0.5))
     assert own.ends == 0
-    assert lease.read(own.keeper.path) > first + 0.3
+    assert lease.now() + lease.left_s(own.keeper.path) > first + 0.3
 
 
 def test_a_word_of_the_controller_begins_a_new_lease(tmp_path: Path) -> None:
@@ -162,9 +163,38 @@ def test_a_witness_that_never_heard_the_controller_says_so(tmp_path: Path) -> No
     assert own.keeper.vote().silence_s == pytest.approx(0.0, abs=0.5)
 
 
-@pytest.mark.parametrize("text", ["", "bogus", "12"])
-def test_a_lease_that_nobody_wrote(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ["", "bogus", "12", "x 12.0"])
+def test_a_lease_that_nobody_wrote_lasts(tmp_path: Path, text: str) -> None:
     path = tmp_path / "lease"
     if text:
         path.write_text(text)
-    assert lease.read(str(path)) == (12.0 if text == "12" else float("inf"))
+    assert lease.left_s(str(path)) == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("host", "clock"),
+    [("127.0.0.1", time.CLOCK_MONOTONIC), ("localhost", time.CLOCK_MONOTONIC), ("ctl", time.CLOCK_BOOTTIME)],
+)
+def test_a_controller_on_the_same_host_sleeps_with_it(tmp_path: Path, host: str, clock: int) -> None:
+    """A laptop that was closed for an hour does not end its jobs. A shepherd goes by the clock of the
+    file."""
+    try:
+        lease.choose_clock(host)
+        file = lease.LeaseFile(str(tmp_path / "lease"))
+        file.write(lease.now() + 50.0)
+        file.close()
+    finally:
+        lease.choose_clock("elsewhere")
+    assert (tmp_path / "lease").read_text().split()[0] == str(clock)
+    assert lease.left_s(file.path) == pytest.approx(50.0, abs=1.0)
+
+
+def test_a_longer_lease_hides_nothing_of_a_shorter_one(tmp_path: Path) -> None:
+    """Lines are all of one length."""
+    file = lease.LeaseFile(str(tmp_path / "lease"))
+    file.write(123456789.123)
+    size = (tmp_path / "lease").stat().st_size
+    file.write(1.0)
+    assert (tmp_path / "lease").stat().st_size == size
+    assert lease.left_s(file.path) < 0
+    file.close()

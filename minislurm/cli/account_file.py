@@ -40,7 +40,7 @@ from minislurm.domain.times import format_duration, parse_duration
 _NAMES = {
     "fairshare": "weight", "grp_tres": "group_tres", "grp_jobs": "group_jobs",
     "grp_submit_jobs": "group_submit_jobs", "max_tres": "max_tres_per_job", "max_wall": "max_wall_s",
-    "budget_period": "budget_period_s",
+    "budget_period": "budget_period_s", "preempt_exempt": "preempt_exempt_s", "grace": "grace_s",
 }  # fmt: skip
 _KEYS = {field: key for key, field in _NAMES.items()}
 _LIMITS = set(AssociationLimits.__struct_fields__)
@@ -50,6 +50,17 @@ _TABLES: dict[str, type] = {
     "associations": Association,
     "qos": Qos,
 }
+
+
+def read_file(path: str) -> AccountTree:
+    """Raises ConfigurationError as `read` does, and OSError."""
+    with open(path, "rb") as file:
+        content = file.read()
+    try:
+        return read(content.decode(), path)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigurationError(f"{path}:{line}: not text in UTF-8") from error
 
 
 def read(text: str, path: str) -> AccountTree:
@@ -72,6 +83,9 @@ def read(text: str, path: str) -> AccountTree:
             except ValueError as error:
                 complaints.append(f"{path}: [[{table}]] number {number}: {error}")
     complaints += [f"{path}: {line}" for line in _doubles(records)]
+    if not complaints and not records["accounts"]:
+        # Whatever is not in the file is removed: one that was cut off would remove everything.
+        complaints.append(f"{path}: has no [[accounts]]; an empty tree has at least the one named root")
     named = {user.name for user in records["users"]}
     for item in records["associations"]:
         if item.user not in named:

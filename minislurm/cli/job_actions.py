@@ -57,8 +57,8 @@ def update(client: ControllerClient, words: Sequence[str], now: float) -> int:
                 raise UpdateError("slurm_update error: Invalid node name specified") from error
             client.update_node(names, state=change.state, reason=change.reason, weight=change.weight)
             return 0
-        case PartitionUpdate(name, state):
-            client.update_partition(name, state)
+        case PartitionUpdate() as change:
+            client.update_partition(change.name, change.state, change.settings)
             return 0
         case JobUpdate() as change:
             return _update_jobs(client, change)

@@ -281,7 +281,7 @@ NAMES: dict[str, JobField] = {
     "reqswitch": _constant("REQ_SWITCH", "0"),
     "requeue": _number("REQUEUE", lambda row: int(row.job.requeue)),
     "reservation": _RESERVATION,
-    "resizetime": _constant("RESIZE_TIME", _NOT_SET),
+    "resizetime": _time("RESIZE_TIME", lambda row: row.job.resize_time),
     "restartcnt": _number("RESTART_COUNT", lambda row: row.job.restarts),
     "schednodes": _SCHED_NODES,
     "sct": _SCT,

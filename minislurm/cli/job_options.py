@@ -7,6 +7,7 @@ from msgspec import Struct
 from minislurm.cli.option_values import NodeCount, SwitchCount, TopologyLevel
 from minislurm.domain.checkpoint import CheckpointSignal
 from minislurm.domain.job import SignalBeforeEnd
+from minislurm.domain.preemption import PreemptionWish
 
 
 class JobOptions(Struct):
@@ -59,6 +60,7 @@ class JobOptions(Struct):
     priority: int | None = None
     #: Credits for a GPU-hour, or a CPU-hour of a job without GPUs.
     bid: float = 0.0
+    preemption: PreemptionWish | None = None
     requeue: bool | None = None
     requeue_on_timeout: bool = False
     #: By cause.
@@ -66,6 +68,10 @@ class JobOptions(Struct):
     on_node_fail: str = ""
     on_task_fail: str = ""
     spare_nodes: int = 0
+    elastic: str = ""
+    #: As in `ResourceRequest.nodes_step`.
+    elastic_step: int | None = None
+    elastic_signal: int | None = None
     signal: SignalBeforeEnd | None = None
     clusters: str = ""
 

@@ -15,7 +15,8 @@ from minislurm.cli.printable import printable
 from minislurm.domain.checkpoint import CheckpointSignal
 from minislurm.domain.comebacks import parse_requeue_limits
 from minislurm.domain.job import SignalBeforeEnd
-from minislurm.domain.resources import GpuGroup
+from minislurm.domain.preemption import POLICIES, PreemptionWish
+from minislurm.domain.resources import DOUBLING, GpuGroup
 from minislurm.domain.signals import parse_signal
 from minislurm.domain.times import parse_duration, parse_time
 
@@ -136,6 +137,21 @@ def parse_signal_before_end(text: str) -> SignalBeforeEnd:
     return SignalBeforeEnd(parse_signal(match[2]), seconds, batch_shell_only="B" in flags)
 
 
+def parse_elastic(text: str) -> str:
+    mode = text.lower()
+    if mode not in ("restart", "in-place"):
+        raise ValueError(text)
+    return mode
+
+
+def parse_elastic_step(text: str) -> int:
+    """See `ResourceRequest.nodes_step`."""
+    return DOUBLING if text.lower() == "double" else count("elastic-step")(text)
+
+
+parse_elastic_signal = parse_signal
+
+
 def parse_checkpoint_dir(text: str) -> str:
     if "://" in text:
         raise OptionError(f"--checkpoint-dir={printable(text)}: object stores are not supported by minislurm")
@@ -160,12 +176,12 @@ def parse_checkpoint_restart(text: str) -> float:
 
 
 def parse_checkpoint_signal(text: str) -> CheckpointSignal:
-    """``SIG[@seconds]``"""
-    name, at, grace = text.partition("@")
+    """``[B:]SIG[@seconds]``"""
+    name, at, grace = text.removeprefix("B:").partition("@")
     number = parse_signal(name)
     if number in (signal.SIGKILL, signal.SIGSTOP) or (at and not re.match(r"[0-9]{1,5}\Z", grace)):
         raise ValueError(text)
-    return CheckpointSignal(number, float(grace) if at else None)
+    return CheckpointSignal(number, float(grace) if at else None, to_shells=text.startswith("B:"))
 
 
 def parse_gpus(text: str) -> GpuGroup:
@@ -287,6 +303,21 @@ def parse_bid(text: str) -> float:
     if not re.match(r"[0-9]{1,9}(\.[0-9]{1,6})?\Z", text):
         raise ValueError(text)
     return float(text)
+
+
+def parse_preemption(text: str) -> PreemptionWish:
+    """``lower,difference=100,victims=2``; the policy may be left out."""
+    policy = ""
+    numbers: dict[str, int] = {}
+    for word in text.lower().split(","):
+        name, equals, value = word.partition("=")
+        if not equals and name in POLICIES and not policy:
+            policy = name
+        elif equals and name in ("difference", "victims") and name not in numbers:
+            numbers[name] = count(f"preemption={name}", minimum=0)(value)
+        else:
+            raise ValueError(text)
+    return PreemptionWish(policy, numbers.get("difference"), numbers.get("victims"))
 
 
 def parse_priority(text: str) -> int:

@@ -29,12 +29,16 @@ from minislurm.cli.option_values import (
     parse_checkpoint_restart,
     parse_checkpoint_signal,
     parse_deadline,
+    parse_elastic,
+    parse_elastic_signal,
+    parse_elastic_step,
     parse_exclusive,
     parse_max_requeues,
     parse_nice,
     parse_nodes,
     parse_open_mode,
     parse_output_mode,
+    parse_preemption,
     parse_priority,
     parse_seconds,
     parse_signal_before_end,
@@ -242,6 +246,11 @@ _JOB = (
         "(minislurm's own).", "AMOUNT", parse=parse_bid, panel=JOB, abbreviates=False,
     ),
     JobOption(
+        "preemption", "", "Whose place the job may take: nobody's (never), of jobs lower by tier or QOS, "
+        "or of borrowers as well; least difference of priorities, most victims (minislurm's own).",
+        "POLICY[,difference=N][,victims=N]", parse=parse_preemption, panel=JOB, abbreviates=False,
+    ),
+    JobOption(
         "requeue", "", "The job may be requeued.", argument=Argument.NONE, commands=_BATCH,
         environment={SBATCH: ("SBATCH_REQUEUE",)}, panel=JOB,
     ),
@@ -277,6 +286,22 @@ _JOB = (
         parse=parse_signal_before_end, environment=_variables("SIGNAL"), panel=JOB,
     ),
     JobOption(
+        "elastic", "", "The job may get more nodes while it runs, and give them back, between the numbers of "
+        "--nodes: by a restart, or in place (minislurm's own).", "restart|in-place",
+        argument=Argument.OPTIONAL, parse=parse_elastic, default_text="restart", commands=_BATCH,
+        environment={SBATCH: ("SBATCH_ELASTIC",)}, panel=JOB, abbreviates=False,
+    ),
+    JobOption(
+        "elastic-step", "", "Elastic: only so many nodes more at a time, or always twice as many.",
+        "N|double", parse=parse_elastic_step, commands=_BATCH, panel=JOB, abbreviates=False,
+        environment={SBATCH: ("SBATCH_ELASTIC_STEP",)},
+    ),
+    JobOption(
+        "elastic-signal", "", "Elastic in place: tell the batch script of other nodes by this signal.",
+        "SIGNAL", parse=parse_elastic_signal, commands=_BATCH,
+        environment={SBATCH: ("SBATCH_ELASTIC_SIGNAL",)}, panel=JOB, abbreviates=False,
+    ),
+    JobOption(
         "clusters", "M", "The cluster to submit to; there is only this one.", "NAME", commands=_BATCH,
         aliases=("cluster",),
         environment={SBATCH: ("SBATCH_CLUSTERS", "SLURM_CLUSTERS")}, panel=JOB,
@@ -303,8 +328,9 @@ _CHECKPOINTS = (
         parse_checkpoint_interval,
     ),
     _checkpoint_option(
-        "checkpoint-signal", "The signal that asks for one, sent to the processes that catch it, and how "
-        "long it may take when the job has to give way.", "SIGNAL[@SECONDS]", parse_checkpoint_signal,
+        "checkpoint-signal", "The signal that asks for one, sent to the processes that catch it (to shells "
+        "only with B:), and how long it may take when the job has to give way.", "[B:]SIGNAL[@SECONDS]",
+        parse_checkpoint_signal,
     ),
     _checkpoint_option(
         "checkpoint-keep", "Keep so many of the newest checkpoints, and delete older ones in "
@@ -464,6 +490,9 @@ JOB_OPTIONS: tuple[JobOption, ...] = (
     *_RESOURCES, *_JOB, *_CHECKPOINTS, *_STREAMS, *_SBATCH, *_SRUN, *_REPORTING, *_unsupported(),
 )  # fmt: skip
 
+#: In an elastic job that changes in place these say what was there when the script began.
+_OF_THE_START = frozenset({"SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_NTASKS", "SLURM_NPROCS"})
+
 #: Values that say no where an option takes none.
 _OFF = frozenset({"0", "no", "false", "off"})
 
@@ -486,6 +515,8 @@ def set_from_environment(
         for name in option.environment.get(command, ()):
             # Inside a job it is the batch job's name, which is no name for each of its steps.
             if name == "SLURM_JOB_NAME" and "SLURM_JOB_ID" in variables:
+                continue
+            if name in _OF_THE_START and "MINISLURM_NODELIST_FILE" in variables:
                 continue
             text = variables.get(name)
             if text is None or (option.argument is Argument.NONE and text.lower() in _OFF):

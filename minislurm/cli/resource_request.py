@@ -106,6 +106,7 @@ def resources_of(options: JobOptions, warn: Warn, shards_per_gpu: int = 0) -> Re
         segment=options.segment or 0,
         spread=options.spread_job,
         tasks_follow_nodes=shape.tasks is None and 0 < shape.nodes_min < shape.nodes_max,
+        nodes_step=_step(options),
         gpu_share_milli=gpus.share_milli,
         gpu_share_of_node=gpus.share_of_node,
         gpu_memory_min_mib=options.gpu_memory_min or 0,
@@ -123,6 +124,13 @@ def node_names(text: str) -> tuple[NodeName, ...]:
         return tuple(NodeName(name) for name in dict.fromkeys(expand(text)))
     except (OSError, ValueError) as error:
         raise Refusal(RefusalCode.INVALID_NODE_NAME) from error
+
+
+def _step(options: JobOptions) -> int:
+    for name in ("elastic_step", "elastic_signal"):
+        if getattr(options, name) is not None and not options.elastic:
+            raise UsageError(f"--{name.replace('_', '-')} needs --elastic")
+    return options.elastic_step or 0
 
 
 def _licenses(text: str) -> tuple[LicenseCount, ...]:

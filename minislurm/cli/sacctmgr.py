@@ -197,9 +197,7 @@ def _load(values: Values, words: Sequence[str]) -> int:
     from minislurm.cli import account_file
     from minislurm.cli.connection import connect
 
-    path = _one_file(words, "load")
-    with open(path, encoding="utf-8", errors="strict") as file:
-        tree = account_file.read(file.read(), path)
+    tree = account_file.read_file(_one_file(words, "load"))
     with connect() as client:
         view = client.show_accounts()
         changes = view.tree.changes_to(tree)

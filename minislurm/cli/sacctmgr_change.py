@@ -15,7 +15,9 @@ from minislurm.cli.sacctmgr_words import (
     changed_list,
     changed_tres,
     parse_budget,
+    parse_grace,
     parse_limit,
+    parse_preempt_mode,
     parse_wall,
     parse_weight,
     plain_error,
@@ -209,7 +211,7 @@ class Editor(Struct, frozen=True):
         return Proposal(changes, lines)
 
     def delete_qos(self, words: Words) -> Proposal:
-        """Nobody is left who may name it."""
+        """Nobody is left who may name it, or who would preempt it."""
         _refuse_settings(words, "name", "qos", "cluster")
         names = _required(words, "name", "qos", "QOS")
         gone = tuple(name for name in names if name in self.tree.qos)
@@ -217,11 +219,17 @@ class Editor(Struct, frozen=True):
             return Proposal(nothing=" Nothing deleted")
         accounts = (_without_qos(item, gone) for item in self.tree.accounts.values())
         associations = (_without_qos(item, gone) for item in self.tree.associations.values())
+        others = [
+            replace(qos, preempt=tuple(name for name in qos.preempt if name not in gone))
+            for qos in self.tree.qos.values()
+            if qos.name not in gone
+        ]
         changes = AccountChanges(
             accounts=tuple(item for item in accounts if self.tree.accounts[item.name] != item),
             associations=tuple(
                 item for item in associations if self.tree.association(item.account, item.user) != item
             ),
+            qos=tuple(qos for qos in others if self.tree.qos[qos.name] != qos),
             removed_qos=gone,
         )
         return Proposal(changes, [" Deleting QOS(s)...", *(f"  {name}" for name in gone)])
@@ -370,6 +378,14 @@ def _changed_qos(qos: Qos, settings: Sequence[Word]) -> Qos:
             changes = {"priority": parse_limit(word) or 0}
         elif word.key == "flags":
             changes = {"flags": changed_flags(qos.flags, word)}
+        elif word.key == "preempt":
+            changes = {"preempt": changed_list(qos.preempt, word)}
+        elif word.key == "preemptmode":
+            changes = {"preempt_mode": parse_preempt_mode(word)}
+        elif word.key == "preemptexempttime":
+            changes = {"preempt_exempt_s": parse_wall(word)}
+        elif word.key == "gracetime":
+            changes = {"grace_s": parse_grace(word)}
         elif word.key == "description":
             changes = {"description": word.value}
         elif word.key in ("name", "cluster"):

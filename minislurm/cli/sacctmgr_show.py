@@ -18,7 +18,7 @@ from minislurm.domain.accounts import (
     AssociationLimits,
     Qos,
 )
-from minislurm.domain.times import format_duration
+from minislurm.domain.times import format_duration, format_duration_long
 from minislurm.domain.tres import format_tres
 from minislurm.domain.views import AccountsView
 
@@ -75,6 +75,10 @@ def number(value: int | None) -> str:
 
 def duration(seconds: float | None) -> str:
     return "" if seconds is None else format_duration(seconds)
+
+
+def long_duration(seconds: float | None) -> str:
+    return "" if seconds is None else format_duration_long(seconds)
 
 
 def credits_text(amount: float | None) -> str:
@@ -151,10 +155,10 @@ _USER_DEFAULT = list(USER_FIELDS)
 QOS_FIELDS: dict[str, Field[Qos]] = {
     "name": Field("Name", 10, lambda qos: qos.name),
     "priority": Field("Priority", 10, lambda qos: str(qos.priority)),
-    "gracetime": Field("GraceTime", 10, lambda qos: "00:00:00"),
-    "preempt": Field("Preempt", 10, _nothing),
-    "preemptexempttime": Field("PreemptExemptTime", 19, _nothing),
-    "preemptmode": Field("PreemptMode", 11, lambda qos: "cluster"),
+    "gracetime": Field("GraceTime", 10, lambda qos: long_duration(qos.grace_s or 0.0)),
+    "preempt": Field("Preempt", 10, lambda qos: ",".join(sorted(qos.preempt))),
+    "preemptexempttime": Field("PreemptExemptTime", 19, lambda qos: long_duration(qos.preempt_exempt_s)),
+    "preemptmode": Field("PreemptMode", 11, lambda qos: qos.preempt_mode or "cluster"),
     "flags": Field("Flags", 40, lambda qos: ",".join(qos.flags)),
     "usagethres": Field("UsageThres", 10, _nothing),
     "usagefactor": Field("UsageFactor", 11, lambda qos: "1.000000"),

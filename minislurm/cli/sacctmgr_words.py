@@ -16,7 +16,7 @@ from minislurm.cli.option_values import parse_bid
 from minislurm.cli.printable import printable
 from minislurm.cli.word import Word, split_word
 from minislurm.domain import tres
-from minislurm.domain.accounts import QOS_FLAGS, AssociationLimits
+from minislurm.domain.accounts import QOS_FLAGS, QOS_PREEMPT_MODES, AssociationLimits
 from minislurm.domain.errors import UsageError
 from minislurm.domain.times import parse_duration
 
@@ -59,7 +59,8 @@ SPELLINGS = {
     "maxsubmitjobspu": "maxsubmitpu", "format": "format", "grpcpus": "grpcpus", "grpnodes": "grpnodes",
     "grpmem": "grpmem", "maxcpus": "maxcpus", "maxcpusperjob": "maxcpus", "maxnodes": "maxnodes",
     "maxnodesperjob": "maxnodes", "level": "name", "budget": "budget", "budgetperiod": "budgetperiod",
-    "minpriority": "minpriority", "maxpriority": "maxpriority",
+    "minpriority": "minpriority", "maxpriority": "maxpriority", "preempt": "preempt",
+    "preemptmode": "preemptmode", "preemptexempttime": "preemptexempttime", "gracetime": "gracetime",
 }  # fmt: skip
 
 _UNSUPPORTED = frozenset({
@@ -67,7 +68,7 @@ _UNSUPPORTED = frozenset({
     "grpcpumins", "grpcpurunmins", "maxtresmins", "maxtresminsperjob", "maxtrespernode", "maxcpumins",
     "maxtresperaccount", "maxtrespa", "maxjobsperaccount", "maxjobspa", "maxsubmitjobsperaccount",
     "maxsubmitpa", "maxjobsaccrue", "maxjobsaccrueperuser", "grpjobsaccrue", "minpriothreshold",
-    "minpriothresh", "mintresperjob", "mintres", "gracetime", "preempt", "preemptmode", "preemptexempttime",
+    "minpriothresh", "mintresperjob", "mintres",
     "usagefactor", "usagethreshold", "limitfactor", "rawusage", "newname", "partition", "partitions",
     "comment", "email", "nodes", "start", "end",
 })  # fmt: skip
@@ -156,6 +157,25 @@ def parse_wall(word: Word) -> float | None:
         return parse_duration(word.value)
     except ValueError:
         raise plain_error(f"Bad value for {word.key}: {word.text}") from None
+
+
+def parse_grace(word: Word) -> float | None:
+    """GraceTime: a plain number is seconds, as Slurm has it here."""
+    if word.value.isascii() and word.value.isdigit() and len(word.value) <= 15:
+        return float(word.value)
+    return parse_wall(word)
+
+
+def parse_preempt_mode(word: Word) -> str:
+    """For Slurm "off" is the same as "cluster": as it is elsewhere."""
+    mode = word.value.lower()
+    if mode in ("", "off", "cluster", "-1"):
+        return ""
+    if mode in QOS_PREEMPT_MODES:
+        return mode
+    if mode in ("suspend", "gang", "within"):
+        raise UsageError(f"PreemptMode={printable(word.value)} is not supported by minislurm")
+    raise plain_error(f"Bad value for {word.key}: {word.text}")
 
 
 def parse_budget(word: Word) -> float | None:

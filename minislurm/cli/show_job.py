@@ -21,7 +21,8 @@ from minislurm.cli.resource_text import (
 from minislurm.domain.hostlist import compress
 from minislurm.domain.job import Job
 from minislurm.domain.memory import format_size
-from minislurm.domain.resources import NodeAllocation, ResourceRequest
+from minislurm.domain.preemption import PreemptionWish
+from minislurm.domain.resources import DOUBLING, NodeAllocation, ResourceRequest
 from minislurm.domain.signals import signal_name
 from minislurm.domain.times import format_duration_long, format_time
 
@@ -56,6 +57,8 @@ def _lines(row: JobRow, details: bool) -> Iterator[str]:
     yield f"Priority={row.priority} Nice={job.nice} Account={spec.account or NULL} QOS={spec.qos or NULL}"
     if job.bid:
         yield f"Bid={job.bid:.10g} Price={job.price:.10g}"
+    if spec.preemption is not None:
+        yield f"Preemption={preemption_text(spec.preemption)}"
     yield f"JobState={job.state.value} Reason={row.reason} Dependency={row.dependency_text or NULL}"
     yield (
         f"Requeue={int(job.requeue)} Restarts={job.restarts} BatchFlag={int(spec.is_batch)} Reboot=0 "
@@ -101,6 +104,8 @@ def _lines(row: JobRow, details: bool) -> Iterator[str]:
         yield f"Switches={job.asked_request.switches}@{wait}"
     if request.topology_level or request.segment:
         yield _place(request)
+    if job.is_elastic:
+        yield from _elastic(row)
     yield from _checkpoints(row)
     yield "Power="
     yield from _requested_tres(row)
@@ -125,7 +130,8 @@ def _checkpoints(row: JobRow) -> Iterator[str]:
     if spec.checkpoint_dir or spec.checkpoint_command or spec.checkpoint_signal is not None:
         asked = spec.checkpoint_signal
         grace = f"@{asked.grace_s:g}" if asked is not None and asked.grace_s is not None else ""
-        signal = signal_name(asked.signal) + grace if asked is not None else NULL
+        shells = "B:" if asked is not None and asked.to_shells else ""
+        signal = f"{shells}{signal_name(asked.signal)}{grace}" if asked is not None else NULL
         interval = format_duration_long(spec.checkpoint_interval_s) if spec.checkpoint_interval_s else "None"
         yield (
             f"CheckpointDir={spec.checkpoint_dir or NULL} CheckpointInterval={interval} "
@@ -142,6 +148,21 @@ def _place(request: ResourceRequest) -> str:
     return f"Topology={level} Segment={request.segment}"
 
 
+def _elastic(row: JobRow) -> Iterator[str]:
+    """minislurm's own lines: how the job changes its size, and how it last did."""
+    job, request = row.job, row.job.request
+    step = "double" if request.nodes_step == DOUBLING else str(max(1, request.nodes_step))
+    signal = f" ElasticSignal={signal_name(job.spec.elastic_signal)}" if job.spec.elastic_signal else ""
+    bounds = f"{request.nodes_min}-{request.nodes_max}"
+    yield f"Elastic={job.spec.elastic} ElasticNodes={bounds} ElasticStep={step}{signal}"
+    if job.resize_time:
+        time = format_time(job.resize_time)
+        yield f"ResizeTime={time} ResizedFrom={job.resized_from} ResizeReason={job.resize_kind}"
+    if job.joining or job.leaving:
+        joining = compress(part.node for part in job.joining) or NULL
+        yield f"Joining={joining} Leaving={compress(job.leaving) or NULL}"
+
+
 def _identity(row: JobRow) -> str:
     job = row.job
     array = ""
@@ -152,6 +173,16 @@ def _identity(row: JobRow) -> str:
     elif job.is_component:
         array = f" HetJobId={job.het_job_id} HetJobOffset={job.het_job_offset}"
     return f"JobId={job.id}{array} JobName={job.name}"
+
+
+def preemption_text(wish: PreemptionWish) -> str:
+    """As given to --preemption."""
+    words = [wish.policy] if wish.policy else []
+    if wish.min_difference is not None:
+        words.append(f"difference={wish.min_difference}")
+    if wish.max_victims is not None:
+        words.append(f"victims={wish.max_victims}")
+    return ",".join(words)
 
 
 def _times(row: JobRow) -> Iterator[str]:

@@ -6,7 +6,7 @@ Slurm's words before anything is sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from msgspec import Struct, field
@@ -51,8 +51,11 @@ class NodeUpdate(Struct, frozen=True):
 
 
 class PartitionUpdate(Struct, frozen=True):
+    """`state` "": unchanged. `settings`: `domain/partition_settings.py`."""
+
     name: str
-    state: str
+    state: str = ""
+    settings: dict[str, str] = field(default_factory=dict)
 
 
 def parse_update(words: Sequence[str], now: float) -> JobUpdate | NodeUpdate | PartitionUpdate:
@@ -131,7 +134,7 @@ def _job_update(update: JobUpdate, words: Sequence[Word], now: float) -> JobUpda
     return replace(update, changes=JobChanges(**values), time_limit_change_s=shift)
 
 
-def _find_key(key: str, known: dict[str, Callable[[str, float], dict[str, Any]]]) -> str | None:
+def _find_key(key: str, known: Mapping[str, object]) -> str | None:
     if key in known:
         return key
     matches = [name for name in known if len(key) >= 4 and name.startswith(key)]
@@ -359,16 +362,75 @@ def _node_state(word: Word) -> str:
 
 
 def _partition_update(name: str, words: Sequence[Word]) -> PartitionUpdate:
-    state = ""
+    state, settings = "", {}
     for word in words:
-        if word.key != "state" or word.operator != "=":
+        key = _find_key(word.key, _PARTITION_KEYS) if word.operator == "=" else None
+        if key is None:
             _refuse(word)
-        state = word.value.upper()
-        if state not in _PARTITION_STATES:
-            raise UsageError(
-                f"Invalid input: {printable(word.text)}\n"
-                "Acceptable State values are UP, DOWN, DRAIN and INACTIVE"
-            )
-    if not state:
+        if key == "state":
+            state = word.value.upper()
+            if state not in _PARTITION_STATES:
+                raise UsageError(
+                    f"Invalid input: {printable(word.text)}\n"
+                    "Acceptable State values are UP, DOWN, DRAIN and INACTIVE"
+                )
+        else:
+            settings.update(_PARTITION_KEYS[key](word.value))
+    if not state and not settings:
         raise UsageError("No changes specified")
-    return PartitionUpdate(name, state)
+    return PartitionUpdate(name, state, settings)
+
+
+def _partition_number(field: str, key: str) -> Callable[[str], dict[str, str]]:
+    """-1, UNLIMITED and NONE stand for none."""
+
+    def read(text: str) -> dict[str, str]:
+        if text.upper() in ("UNLIMITED", "INFINITE", "NONE", "-1"):
+            return {field: ""}
+        return {field: str(_integer(text, text, key, least_allowed=0))}
+
+    return read
+
+
+def _partition_time(field: str, key: str) -> Callable[[str], dict[str, str]]:
+    def read(text: str) -> dict[str, str]:
+        if text.upper() in ("NONE", "DEFAULT", "-1"):
+            return {field: ""}
+        try:
+            seconds = parse_duration(text)
+        except ValueError as error:
+            raise UsageError(f"Invalid {key} value: {printable(text)}") from error
+        return {field: "" if seconds is None else f"{seconds:g}"}
+
+    return read
+
+
+def _partition_names(field: str) -> Callable[[str], dict[str, str]]:
+    return lambda text: {field: "" if text.upper() == "ALL" else text}
+
+
+def _grace(text: str) -> dict[str, str]:
+    return {"preempt_grace_s": str(_integer(text, text, "GraceTime", least_allowed=0))}
+
+
+#: By Slurm's key, in lower case; the last two are minislurm's own.
+_PARTITION_KEYS: dict[str, Callable[[str], dict[str, str]]] = {
+    "state": lambda text: {},
+    "maxtime": _partition_time("max_time_s", "MaxTime"),
+    "defaulttime": _partition_time("default_time_s", "DefaultTime"),
+    "maxnodes": _partition_number("max_nodes", "MaxNodes"),
+    "minnodes": _partition_number("min_nodes", "MinNodes"),
+    "prioritytier": _partition_number("priority_tier", "PriorityTier"),
+    "priorityjobfactor": _partition_number("priority_job_factor", "PriorityJobFactor"),
+    "preemptmode": lambda text: {"preempt_mode": text.lower()},
+    "gracetime": _grace,
+    "allowaccounts": _partition_names("allow_accounts"),
+    "denyaccounts": lambda text: {"deny_accounts": text},
+    "allowqos": _partition_names("allow_qos"),
+    "denyqos": lambda text: {"deny_qos": text},
+    "allowgroups": _partition_names("allow_groups"),
+    "qos": lambda text: {"qos": "" if text.upper() == "N/A" else text},
+    "defmempercpu": _partition_number("default_memory_per_cpu_mib", "DefMemPerCPU"),
+    "minpriority": _partition_number("min_priority", "MinPriority"),
+    "maxpriority": _partition_number("max_priority", "MaxPriority"),
+}

@@ -13,16 +13,22 @@ from minislurm.cli.application import print_error
 from minislurm.cli.printable import printable
 from minislurm.domain.errors import RefusalCode
 from minislurm.domain.hostlist import compress
-from minislurm.domain.job_targets import parse_target
+from minislurm.domain.job_targets import format_target, parse_target
 from minislurm.domain.times import format_duration, format_time
 
 if TYPE_CHECKING:
+    from minislurm.domain.job import Job
     from minislurm.domain.views import Explanation, HeadAhead, JobTarget
+    from minislurm.rpc.client import ControllerClient
 
 
 def why(
     job: Annotated[str, typer.Argument(metavar="JOBID[_TASK]", help="A job, or a task of an array.")],
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    preempted: Annotated[
+        bool,
+        typer.Option("--preempted", help="When and to whom it gave way, what was weighed, what it cost."),
+    ] = False,
 ) -> None:
     """Say why a job waits, who is before it, when it will start, and what would let it start sooner.
 
@@ -37,11 +43,36 @@ def why(
         if target is None:
             raise Refusal(RefusalCode.INVALID_JOB_ID)
         with connect() as client:
+            if preempted:
+                _say_preempted(client, target, as_json=as_json)
+                return
             told = client.explain(target)
     except Refusal as refusal:
         print_error("minislurm", str(refusal))
         raise typer.Exit(1) from None
     print(json.dumps(to_builtins(told), indent=2) if as_json else explanation_text(told))
+
+
+def _say_preempted(client: ControllerClient, target: JobTarget, *, as_json: bool) -> None:
+    """Raises Refusal."""
+    from minislurm.cli.why_preempted import preempted_text
+    from minislurm.domain.errors import Refusal
+    from minislurm.domain.views import JobQuery
+
+    views = client.list_jobs(JobQuery((target.job_id,), include_ended=True))
+    jobs = [view.job for view in views if _is_meant(view.job, target)]
+    if not jobs:
+        raise Refusal(RefusalCode.INVALID_JOB_ID)
+    if as_json:
+        print(json.dumps(to_builtins(jobs[0].preemptions), indent=2))
+    else:
+        print(preempted_text(jobs[0], format_target(target)))
+
+
+def _is_meant(job: Job, target: JobTarget) -> bool:
+    if target.tasks:
+        return job.array_task_id == target.tasks[0] or target.tasks[0] in job.pending_tasks
+    return target.het_offset is None or job.het_job_offset == target.het_offset
 
 
 def _target(text: str) -> JobTarget | None:
@@ -122,8 +153,8 @@ def _queue(told: Explanation) -> Iterator[str]:
         jobs = _count(told.ahead, "job")
         yield f"{jobs} before it {verb} the same nodes: {named}{more} (its priority is {told.priority})."
     if told.ahead_but_waiting:
-        verb = "waits" if told.ahead_but_waiting == 1 else "wait"
-        yield f"{told.ahead_but_waiting} more {verb} for something else and hold nobody up."
+        verbs = ("waits", "holds") if told.ahead_but_waiting == 1 else ("wait", "hold")
+        yield f"{told.ahead_but_waiting} more {verbs[0]} for something else and {verbs[1]} nobody up."
     for head in told.heads:
         yield _head(head, told.now)
 

@@ -382,6 +382,19 @@ def placement_hit(
     return accounts.limits.hit(accounts.charged_of(job), asked, job.time_limit_s)
 
 
+def change_hit(
+    accounts: AccountsState, job: Job, allocation: Iterable[NodeAllocation], nodes: dict[NodeName, Node]
+) -> Hit | None:
+    """The same of a run that would hold this instead of what it holds."""
+    if not accounts.limits_are_enforced:
+        return None
+    accounts.measure(nodes.values())
+    limits = Limits(accounts.limits.book, accounts.limits.ledger.copy(), accounts.limits.capacity)
+    who = accounts.charged_of(job)
+    limits.charge(who, tres.as_dict(job.allocated_tres), -1)
+    return limits.hit(who, tres.as_dict(tres.tres_of_allocation(allocation, nodes)), job.time_limit_s)
+
+
 def components_hit(
     accounts: AccountsState,
     placed: Iterable[tuple[Job, Iterable[NodeAllocation]]],

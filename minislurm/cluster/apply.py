@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from minislurm.cluster.budgets import held_milli
@@ -22,16 +24,21 @@ from minislurm.cluster.events import (
     JobSubmitted,
     JobUpdated,
     NodeChanged,
+    NodeLeft,
     NodePrepared,
     NodeRegistered,
     NodeReleased,
+    NodesJoined,
+    NodesNotJoined,
     NodeWeightChanged,
     PartitionChanged,
+    PartitionUpdated,
     PendingEnded,
     RequestHandled,
     RequestsForgotten,
     ReservationChanged,
     ReservationEnded,
+    ResizeBegun,
     RunEnded,
     RunEnding,
     RunPlaced,
@@ -42,6 +49,7 @@ from minislurm.cluster.events import (
     TaskDetached,
 )
 from minislurm.cluster.lemons import note_outcomes
+from minislurm.cluster.losses import count_true_cost, forget_preemption, remember_preemption
 from minislurm.cluster.state import ArraySummary, ClusterState, RequestRecord
 from minislurm.domain import configuration_file
 from minislurm.domain.checkpoint import with_reported
@@ -49,6 +57,7 @@ from minislurm.domain.exhaustive import assert_never
 from minislurm.domain.ids import Bitmap, JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.node import Node
+from minislurm.domain.preemption import PreemptionRecord
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import JobState, Reason
 from minislurm.domain.tres import tres_of_allocation
@@ -63,11 +72,14 @@ def apply(state: ClusterState, event: Event) -> None:
         case RunStarted():
             job = _touch(state, event.job_id)  # it holds nodes as before: no index differs
             job.state = JobState.RUNNING
+            job.claims, job.claim_time = 0, 0.0
             job.start_time = event.time
             for part in job.allocation:
                 state.nodes[part.node].launch_failures = 0
         case RunEnding():
             _begin_ending(state, event)
+            if event.decision is not None:
+                _claim(state, event.decision)
         case RunEnded():
             _end_run(state, event)
         case ClusterConfigured():
@@ -121,8 +133,12 @@ def apply(state: ClusterState, event: Event) -> None:
         case PartitionChanged():
             state.partition_states[event.name] = event.state
             state.partition_changed(event.name)
+            state.kept.running.clear()
+        case PartitionUpdated():
+            state.set_partition(event.name, event.settings)
         case AccountsChanged():
             state.change_accounts(event.changes, event.time)
+            state.kept.running.clear()  # its QOS may say what becomes of a run
             _remember(state, RequestRecord(event.request_id, event.time))
         case JobsPurged():
             for job_id in event.job_ids:
@@ -144,13 +160,39 @@ def apply(state: ClusterState, event: Event) -> None:
         case NodeWeightChanged():
             state.nodes[event.node].changed_weight = event.weight
             state.touch_node(event.node)
+        case ResizeBegun():
+            _begin_resize(state, event)
+        case NodesJoined():
+            job = _touch(state, event.job_id)
+            job.allocation, job.joining = (*job.allocation, *job.joining), ()
+            for name in event.nodes:
+                state.nodes[name].launch_failures = 0
+        case NodesNotJoined():
+            job = _touch(state, event.job_id)
+            for name in event.failed_nodes:
+                state.nodes[name].launch_failures += 1
+            job.avoided_nodes = (*job.avoided_nodes, *event.failed_nodes)
+            for part in job.joining:
+                if part.node in event.nodes:
+                    _release(state, job, part, event.time)
+            job.prepared_nodes = tuple([n for n in job.prepared_nodes if n not in event.nodes])
+            left = tuple([part for part in job.joining if part.node not in event.nodes])
+            _change_held(state, job, job.allocation, left, event.time)
+        case NodeLeft():
+            _leave(state, event)
         case CheckpointReported():
             _keep_checkpoint(state, event)
         case CheckpointRequested():
             _ask(state, event)
+            if event.decision is not None:
+                _claim(state, event.decision)
         case CheckpointWithdrawn():
             # Until its deadline the run may still end because it was asked to.
-            _stop_asking(state, _touch(state, event.job_id))
+            job = _touch(state, event.job_id)
+            _stop_asking(state, job)
+            forget_preemption(job)
+            if job.keeps_nodes and not job.joining:
+                job.leaving, job.keeps_nodes = (), False  # it goes on, with what it has
         case CheckpointListening():
             _touch(state, event.job_id).checkpoint_listens = True
         case CheckpointDropped():
@@ -203,6 +245,8 @@ def _submit(state: ClusterState, event: JobSubmitted) -> None:
 
 def _update(state: ClusterState, job: Job) -> None:
     before = _changing(state, job.id)
+    if job.held or (job.partition, job.request) != (before.partition, before.request):
+        job.claims, job.claim_time = 0, 0.0  # what is kept for it was for another one
     if job.spec == before.spec:
         # Shared by all tasks of the array; the journal's copy would be one more.
         job.spec = before.spec
@@ -240,14 +284,17 @@ def _back_to_pending(job: Job, now: float, cause: str, hold: bool) -> None:
     job.requeue_cause = ""
     job.requeue_held = False
     job.signal_sent = False
+    job.limit_used_s = job.service_time = 0.0
     job.switches_waived = False
     job.next_step_id = StepId(0)
     job.steps = {}
     job.checkpoint_deadline = 0.0
     job.checkpoint_listens = False
     if cause != "launch_failure":
-        job.submit_time = now
+        job.claims, job.claim_time = 0, 0.0
         job.restart_reason = cause
+    if cause not in ("launch_failure", "resize"):
+        job.submit_time = now
         if cause != "node_fail" or not job.avoid_until:
             job.avoided_nodes, job.avoid_until = (), 0.0
     job.held = "user" if hold else job.held
@@ -263,6 +310,8 @@ def _detach(state: ClusterState, event: TaskDetached) -> None:
         task = rest
     else:
         task = replace(rest, id=event.job_id, pending_tasks=[], requeues={}, steps={})
+        task.claims = min(1, rest.claims)
+        rest.claims -= task.claims
         state.jobs[task.id] = task
         state.count_blobs(task, 1)
         state.next_job_id = JobId(max(state.next_job_id, task.id + 1))
@@ -330,27 +379,36 @@ def _place(state: ClusterState, event: RunPlaced) -> None:
     job.pending_reason = event.pending_reason or "None"
     job.start_priority = event.priority
     job.derived_exit_code = job.derived_exit_signal = 0
+    job.limit_used_s = event.limit_used_s
     for part in job.parts:
-        node = state.nodes[part.node]
-        node.cpus_used = Bitmap(node.cpus_used | part.cpus)
-        node.take_gpus(part)
-        state.placements += 1
-        node.last_placed = state.placements
-        node.memory_used_mib += part.memory_mib
-        node.jobs.add(job.id)
-        state.touch_node(node.name)
+        _take(state, job, part)
     job.allocated_tres = tres_of_allocation(job.parts, state.nodes)
     job.price = event.price
     state.accounts.started(job, event.time)
     state.index_job(job)
 
 
+def _take(state: ClusterState, job: Job, part: NodeAllocation) -> None:
+    node = state.nodes[part.node]
+    node.cpus_used = Bitmap(node.cpus_used | part.cpus)
+    node.take_gpus(part)
+    state.placements += 1
+    node.last_placed = state.placements
+    node.memory_used_mib += part.memory_mib
+    node.jobs.add(job.id)
+    state.touch_node(node.name)
+
+
 def _begin_ending(state: ClusterState, event: RunEnding) -> None:
     job = _touch(state, event.job_id)  # it holds nodes as before: no index differs
+    if job.resizes_in_place:
+        # Nodes that were to join it may have heard of it, and those that were to leave are ended with it.
+        job.allocation, job.joining, job.leaving = (*job.allocation, *job.joining), (), ()
     job.state = JobState.COMPLETING
     job.end_cause = event.cause
     job.end_state = event.state
     job.end_time = event.end_time
+    job.ending_time = event.time
     job.reason = event.reason
     job.exit_code = event.exit_code
     job.exit_signal = event.exit_signal
@@ -364,6 +422,7 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
         # Of a run that was asked to save first, the time when it was asked stands.
         job.preempt_time = job.preempt_time if job.gives_way else event.time
         job.preemptor = event.preemptor
+        remember_preemption(job, event.decision)
     _stop_asking(state, job)
     job.avoided_nodes = (*job.avoided_nodes, *event.avoid_nodes)
     job.replacing = event.replacing
@@ -379,23 +438,51 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
 
 def _release_spares(state: ClusterState, job: Job, now: float) -> None:
     for part in job.spares:
-        _release(state, job, part.node, now)
+        _release(state, job, part, now)
     job.spares = ()
 
 
+def _claim(state: ClusterState, decision: PreemptionRecord) -> None:
+    """What becomes free is the preemptor's: it comes before all others until it starts. Counted once for all
+    that give way to one of its starts."""
+    preemptor = state.jobs.get(decision.preemptor)
+    if preemptor is None or preemptor.state is not JobState.PENDING or not decision.is_first:
+        return
+    _changing(state, preemptor.id)
+    preemptor.claims += 1
+    preemptor.claim_time = preemptor.claim_time or decision.time
+    state.index_job(preemptor)
+
+
 def _let_go(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
-    """The run has let go of the node; the job may keep it."""
+    """Nothing of an ending run is left on the node. Its next run may be about to have it, if it is there."""
+    joining = tuple([part for part in job.joining if part.node != name])
+    if len(joining) < len(job.joining):
+        _release(state, job, _part_on(job.joining, name), now)
+        _change_held(state, job, job.allocation, joining, now)
+        return
+    if job.spares or job.replacing:
+        _let_go_with_spares(state, job, name, now)
+        return
+    if job.keeps(name):
+        if not state.nodes[name].is_lost:
+            return
+        job.leaving = (*job.leaving, name)
+    _release(state, job, _part_on(job.allocation, name), now)
+
+
+def _let_go_with_spares(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
+    """A job that is `replacing` keeps the node, if it is there."""
     if job.replacing and not state.nodes[name].is_lost:
         return
-    _release(state, job, name, now)
+    _release(state, job, _part_on(job.parts, name), now)
     if job.replacing:
         job.allocation = tuple(part for part in job.allocation if part.node != name)
-    if job.spares:
-        job.spares = tuple(part for part in job.spares if part.node != name)
+    job.spares = tuple(part for part in job.spares if part.node != name)
 
 
-def _release(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
-    part = _part_on(job, name)
+def _release(state: ClusterState, job: Job, part: NodeAllocation, now: float) -> None:
+    name = part.node
     node = state.nodes[name]
     node.cpus_used = Bitmap(node.cpus_used & ~part.cpus)
     node.release_gpus(part)
@@ -408,22 +495,75 @@ def _release(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
     state.touch_node(name)
 
 
-def _part_on(job: Job, name: NodeName) -> NodeAllocation:
-    return next(part for part in job.parts if part.node == name)
+def _part_on(parts: Iterable[NodeAllocation], name: NodeName) -> NodeAllocation:
+    return next(part for part in parts if part.node == name)
+
+
+# Elastic jobs
+
+
+def _begin_resize(state: ClusterState, event: ResizeBegun) -> None:
+    job = _touch(state, event.job_id)
+    job.resize_time, job.resize_kind, job.resized_from = event.time, event.kind, len(job.allocation)
+    job.leaving, job.keeps_nodes = event.leaving, event.keeps_nodes
+    for part in event.joining:
+        _take(state, job, part)
+    if event.joining:
+        _change_held(state, job, job.allocation, event.joining, event.time)
+
+
+def _leave(state: ClusterState, event: NodeLeft) -> None:
+    job = _touch(state, event.job_id)
+    _release(state, job, _part_on(job.allocation, event.node), event.time)
+    if event.node not in job.leaving:
+        job.resize_time, job.resize_kind, job.resized_from = event.time, "node_fail", len(job.allocation)
+    job.prepared_nodes = tuple([name for name in job.prepared_nodes if name != event.node])
+    job.leaving = tuple([name for name in job.leaving if name != event.node])
+    rest = tuple([part for part in job.allocation if part.node != event.node])
+    _change_held(state, job, rest, job.joining, event.time)
+
+
+def _change_held(
+    state: ClusterState,
+    job: Job,
+    allocation: tuple[NodeAllocation, ...],
+    joining: tuple[NodeAllocation, ...],
+    now: float,
+) -> None:
+    """What the run holds changes while it goes on: until now it is charged for what it held."""
+    state.accounts.ended(job, now)
+    _count_service(job, now)
+    job.allocation, job.joining = allocation, joining
+    job.allocated_tres = tres_of_allocation((*allocation, *joining), state.nodes)
+    state.accounts.started(job, now)
+
+
+def _count_service(job: Job, until: float) -> None:
+    """Up to then, if it is not counted already."""
+    since = max(job.start_time, job.service_time)
+    run_s = max(0.0, until - since - (0.0 if job.service_time else job.suspended_time_s))
+    job.service_time = max(since, until)
+    job.attained_time_s += run_s
+    job.attained_service_s += run_s * held_milli(job) / 1000
 
 
 def _end_run(state: ClusterState, event: RunEnded) -> None:
     job = _changing(state, event.job_id)
     assert not job.open_nodes
     assert job.end_state is not None
+    if job.is_resizing:
+        for part in job.held_parts:  # for its next run, which takes them again at once, if it comes
+            _release(state, job, part, event.time)
     state.accounts.ended(job, event.time)
+    count_true_cost(state, job, event.time)
     _remember_run(state, job, event.end_time or event.time)
+    job.joining, job.leaving, job.keeps_nodes = (), (), False
     for step in job.steps.values():
         if step.state is JobState.RUNNING:
             step.state, step.end_time, step.open_nodes = JobState.CANCELLED, event.time, ()
     if job.replacing:
         for part in job.allocation:
-            _release(state, job, part.node, event.time)
+            _release(state, job, part, event.time)
         _release_spares(state, job, event.time)
         job.replacing = False
     if job.requeue_cause:
@@ -446,9 +586,7 @@ def _remember_run(state: ClusterState, job: Job, end_time: float) -> None:
     if not job.requeue_cause:
         state.history.note(job, end_time)
     if job.end_cause is not EndCause.LAUNCH_FAILURE:
-        run_s = max(0.0, end_time - job.start_time - job.suspended_time_s)
-        job.attained_time_s += run_s
-        job.attained_service_s += run_s * held_milli(job) / 1000
+        _count_service(job, end_time)
 
 
 def _end_step_on_nodes(state: ClusterState, event: StepNodeEnded) -> None:
@@ -473,10 +611,12 @@ def _end_step_on_nodes(state: ClusterState, event: StepNodeEnded) -> None:
 def _register(state: ClusterState, event: NodeRegistered) -> None:
     node = state.nodes[event.node]
     moved = node.facts.topology != event.facts.topology
+    shape = _shape(node)
     node.facts = event.facts
     node.witnesses = event.witnesses
-    state.kept.kinds.clear()
-    state.kept.possible.clear()
+    # When the controller comes back, all of its nodes say again what it knows.
+    if moved or _shape(node) != shape:
+        state.kept.forget_kinds()
     if moved:
         state.place_nodes()
     node.stale_runs = tuple(
@@ -484,6 +624,10 @@ def _register(state: ClusterState, event: NodeRegistered) -> None:
     )
     state.touch_node(node.name)
     state.accounts.capacity_is_known = False
+
+
+def _shape(node: Node) -> tuple[object, ...]:
+    return node.cpus, node.memory_mib, node.gpus
 
 
 def is_current(state: ClusterState, node: Node, job_id: JobId, run: RunNumber) -> bool:
@@ -524,8 +668,11 @@ def _ask(state: ClusterState, event: CheckpointRequested) -> None:
     job.checkpoint_deadline = event.deadline
     job.comes_back = event.comes_back
     if event.preemptor:
-        job.preempt_time, job.preemptor = event.time, event.preemptor
+        job.preempt_time = event.time
+    if event.deadline:
+        job.preemptor = event.preemptor  # nobody, for a run that grows
         state.giving_way.add(job.id)
+        remember_preemption(job, event.decision)
 
 
 def _stop_asking(state: ClusterState, job: Job) -> None:

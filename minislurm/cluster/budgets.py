@@ -113,9 +113,11 @@ def rate_of(job: Job) -> int:
 
 
 def held_milli(job: Job) -> int:
-    """Thousandths of GPUs that the run holds, or of its CPUs where it has none."""
-    gpus = sum(part.gpu_share_milli or 1000 * part.gpu_count for part in job.allocation)
-    return gpus or sum(1000 * part.cpu_count for part in job.allocation)
+    """Thousandths of GPUs that the run holds, or of its CPUs where it has none. Nodes that are to join it are
+    held for it alone."""
+    parts = (*job.allocation, *job.joining) if job.joining else job.allocation
+    gpus = sum(part.gpu_share_milli or 1000 * part.gpu_count for part in parts)
+    return gpus or sum(1000 * part.cpu_count for part in parts)
 
 
 def is_amount(value: float) -> bool:

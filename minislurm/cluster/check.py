@@ -59,6 +59,8 @@ def _check_job(state: ClusterState, job: Job) -> None:
         assert job.end_time, f"{job.id}: ended without a time"
     if job.state in (JobState.CONFIGURING, JobState.RUNNING):
         _check_gang(job)
+    if job.is_resizing:
+        _check_resize(job)
 
 
 def _check_gang(job: Job) -> None:
@@ -68,7 +70,7 @@ def _check_gang(job: Job) -> None:
     assert len(set(names)) == len(names), f"{job.id}: a node twice"
     assert len(names) >= request.nodes_min, f"{job.id}: fewer nodes than the gang needs"
     if request.nodes_max:
-        assert len(names) <= request.nodes_max, f"{job.id}: more nodes than asked for"
+        assert len(names) - len(job.leaving) <= request.nodes_max, f"{job.id}: more nodes than asked for"
     assert sum(part.tasks for part in job.parts) >= request.tasks, f"{job.id}: tasks without a place"
     for part in job.parts:
         assert part.tasks >= 1, f"{job.id}: a node without a task"
@@ -84,6 +86,27 @@ def _check_gang(job: Job) -> None:
         assert sum(p.gpu_count for p in job.parts) >= request.gpus_total, f"{job.id}: too few GPUs"
 
 
+def _check_resize(job: Job) -> None:
+    """Only an elastic run that is there changes its size, one way at a time, and within its bounds."""
+    assert job.is_elastic, f"{job.id}: resized without being elastic"
+    names = {part.node for part in job.allocation}
+    joining = {part.node for part in job.joining}
+    assert not names & joining, f"{job.id}: joins nodes that it has"
+    assert names >= set(job.leaving), f"{job.id}: leaves nodes that it has not"
+    if job.resizes_in_place:
+        assert job.state in (JobState.RUNNING, JobState.COMPLETING), (
+            f"{job.id}: {job.state.value} and resizing"
+        )
+    else:
+        is_asked = job.state is JobState.RUNNING and job.gives_way
+        assert is_asked or job.state is JobState.COMPLETING, f"{job.id}: {job.state.value}, about to restart"
+    if job.state is JobState.RUNNING:
+        assert not (joining and job.leaving), f"{job.id}: grows and shrinks"
+        left = len(names) - len(job.leaving)
+        assert left >= job.request.nodes_min, f"{job.id}: shrinks below its minimum"
+        assert not joining or left + len(joining) <= job.request.nodes_max, f"{job.id}: beyond its maximum"
+
+
 def _check_nodes(state: ClusterState) -> None:
     """Nothing is given twice, and what is used is what the runs hold."""
     cpus: Counter[NodeName] = Counter()
@@ -94,11 +117,7 @@ def _check_nodes(state: ClusterState) -> None:
     for job in state.jobs.values():
         if not job.state.holds_nodes:
             continue
-        lets_go = job.state is JobState.COMPLETING and not job.replacing
-        holding = job.open_nodes if lets_go else [p.node for p in job.parts]
-        for part in job.parts:
-            if part.node not in holding:
-                continue
+        for part in job.held_parts:
             assert not cpus[part.node] & part.cpus, f"{job.id}: a CPU of {part.node} given twice"
             assert not gpus[part.node] & part.gpus or (
                 part.gpu_share_milli and shares[part.node, part.gpus.bit_length() - 1]
@@ -180,6 +199,8 @@ def _check_accounts(state: ClusterState) -> None:
 
 def _check_indexes(state: ClusterState) -> None:
     assert state.active == {j.id for j in state.jobs.values() if j.state.holds_nodes}, "active jobs differ"
+    elastic = {j.id for j in state.jobs.values() if j.state.holds_nodes and j.is_elastic}
+    assert state.elastic == elastic, "elastic jobs differ"
     assert set(state.ended) == {j.id for j in state.jobs.values() if j.state.is_final}, "ended jobs differ"
     for target, waiting in state.dependents.items():
         for job_id in waiting:

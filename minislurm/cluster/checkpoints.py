@@ -8,6 +8,7 @@ that, the run goes on. What was computed since the last checkpoint is then not l
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from minislurm.cluster.ending import end_run
 from minislurm.cluster.events import (
@@ -21,6 +22,7 @@ from minislurm.cluster.events import (
 from minislurm.cluster.messages import (
     CheckpointDeadline,
     CheckpointDue,
+    CheckpointFailed,
     CheckpointListener,
     CheckpointMade,
 )
@@ -28,7 +30,13 @@ from minislurm.cluster.state import ClusterState
 from minislurm.domain.checkpoint import is_known, with_reported
 from minislurm.domain.ids import JobId, RunNumber
 from minislurm.domain.job import EndCause, Job
+from minislurm.domain.preemption import PreemptionRecord
 from minislurm.domain.states import JobState
+
+#: So long before its time limit a run is asked for a checkpoint, unless its --checkpoint-signal says how long
+#: it may take.
+BEFORE_LIMIT_S = 60.0
+
 
 # Reports
 
@@ -55,6 +63,14 @@ def decide_made(state: ClusterState, message: CheckpointMade, now: float) -> lis
     return [CheckpointReported(now, job.id, job.run, made, answers, paths), *end]
 
 
+def decide_failed(state: ClusterState, message: CheckpointFailed, now: float) -> list[Event]:
+    """No checkpoint will come of this request: who gives way has nothing to wait for."""
+    job = _running(state, message.job_id, message.run)
+    if job is None or not message.request or message.request != job.checkpoint_requested:
+        return []
+    return [end_saved(state, job, now) if job.gives_way else CheckpointWithdrawn(now, job.id, job.run)]
+
+
 def decide_listener(state: ClusterState, message: CheckpointListener, now: float) -> list[Event]:
     job = _running(state, message.job_id, message.run)
     return [] if job is None or job.checkpoint_listens else [CheckpointListening(now, job.id, job.run)]
@@ -65,27 +81,55 @@ def decide_listener(state: ClusterState, message: CheckpointListener, now: float
 
 def decide_due(state: ClusterState, message: CheckpointDue, now: float) -> list[Event]:
     job = _running(state, message.job_id, message.run)
-    if job is None or job.checkpoint_requested or not job.can_be_asked or due_time(job) > now:
+    if job is None or due_time(job) > now:
         return []
-    return [CheckpointRequested(now, job.id, job.run, "interval")]
+    reason = "time_limit" if limit_due_time(job) <= now else "interval"
+    return [CheckpointRequested(now, job.id, job.run, reason)]
 
 
 def due_time(job: Job) -> float:
-    """When the interval is over, since its run's start or last checkpoint."""
-    last = max([one.time for one in job.checkpoints if one.run == job.run], default=0.0)
-    return max(job.start_time, last) + job.spec.checkpoint_interval_s
+    """When its run is to be asked next, without anybody's doing; infinity: never. One that was asked for and
+    did not come is asked for again."""
+    if job.gives_way or not job.can_be_asked:
+        return inf
+    interval_s = job.spec.checkpoint_interval_s
+    last = max(job.start_time, _last_time(job))
+    return min(last + interval_s if interval_s else inf, limit_due_time(job))
+
+
+def limit_due_time(job: Job) -> float:
+    """When it is asked because its time limit is near: once, and as long before as it may take to save."""
+    own = job.spec.checkpoint_signal.grace_s if job.spec.checkpoint_signal is not None else None
+    ahead_s = min(BEFORE_LIMIT_S if own is None else own, job.time_limit_s / 2)
+    time = job.expected_end_time - ahead_s
+    return time if _last_time(job) < time else inf
+
+
+def _last_time(job: Job) -> float:
+    """Of the last checkpoint of its run, or of the last request that was not fulfilled."""
+    made = [one.time for one in job.checkpoints if one.run == job.run]
+    return max([job.checkpoint_requested, *made])
 
 
 # Giving way
 
 
-def give_way(state: ClusterState, job: Job, now: float, preemptor: JobId, comes_back: str) -> Event:
+def give_way(
+    state: ClusterState,
+    job: Job,
+    now: float,
+    preemptor: JobId,
+    comes_back: str,
+    decision: PreemptionRecord | None = None,
+) -> Event:
     """The run has to go for `preemptor`: it is asked to save first, if it can be."""
     if not job.can_be_asked:
-        return end_run(state, job, EndCause.PREEMPT, now, preemptor=preemptor, comes_back=comes_back)
+        cause = _cause(comes_back)
+        by = preemptor if cause is EndCause.PREEMPT else None
+        return end_run(state, job, cause, now, preemptor=by, comes_back=comes_back, decision=decision)
     deadline = now + save_grace_s(state, job)
-    reason = "time_slice" if comes_back == "time_slice" else "preempt"
-    return CheckpointRequested(now, job.id, job.run, reason, deadline, preemptor, comes_back)
+    reason = comes_back if comes_back in ("time_slice", "resize") else "preempt"
+    return CheckpointRequested(now, job.id, job.run, reason, deadline, preemptor, comes_back, decision)
 
 
 def save_grace_s(state: ClusterState, job: Job) -> float:
@@ -97,9 +141,19 @@ def save_grace_s(state: ClusterState, job: Job) -> float:
 
 def end_saved(state: ClusterState, job: Job, now: float) -> Event:
     """It has saved, or had its time to."""
-    return end_run(
-        state, job, EndCause.PREEMPT, now, preemptor=job.preemptor or None, comes_back=job.comes_back
-    )
+    cause = _cause(job.comes_back)
+    preemptor = job.preemptor if cause is EndCause.PREEMPT else None
+    return end_run(state, job, cause, now, preemptor=preemptor, comes_back=job.comes_back)
+
+
+def _cause(comes_back: str) -> EndCause:
+    """An elastic job that comes back with other nodes is not preempted."""
+    return EndCause.RESIZE if comes_back == "resize" else EndCause.PREEMPT
+
+
+def cause_of_leaving(job: Job) -> EndCause:
+    """Of a run whose script has ended because it was asked to give way."""
+    return _cause(job.comes_back)
 
 
 def decide_deadline(state: ClusterState, message: CheckpointDeadline, now: float) -> list[Event]:

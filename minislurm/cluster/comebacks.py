@@ -27,6 +27,8 @@ def comeback(state: ClusterState, job: Job, cause: EndCause, comes_back: str, fi
     """`comes_back`: the cause for which a run that gives way is requeued; `final`: how the run would end."""
     if cause is EndCause.REQUEUE:
         return Comeback("user")
+    if cause is EndCause.RESIZE:
+        return Comeback("resize")
     why, hold = _wanted(job, cause, comes_back, final)
     may = job.requeue and job.is_batch
     if not why or not (may or cause is EndCause.LAUNCH_FAILURE):

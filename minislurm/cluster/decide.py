@@ -10,6 +10,7 @@ from minislurm.cluster import (
     preemptions,
     requests,
     reservations,
+    resizes,
     runs,
 )
 from minislurm.cluster.events import ClusterConfigured, Event, JobsPurged, RequestsForgotten
@@ -19,6 +20,7 @@ from minislurm.cluster.messages import (
     ChangeAccounts,
     CheckpointDeadline,
     CheckpointDue,
+    CheckpointFailed,
     CheckpointListener,
     CheckpointMade,
     Configure,
@@ -47,6 +49,7 @@ from minislurm.cluster.messages import (
     RequestCheckpoint,
     RequeueJob,
     ReservationDue,
+    ResizeProposed,
     SignalDue,
     SignalJob,
     StepEnded,
@@ -75,6 +78,8 @@ def decide(state: ClusterState, message: Message, now: float) -> list[Event] | R
             return runs.decide_placement(state, message, now)
         case PreemptionProposed():
             return preemptions.decide_preemption(state, message, now)
+        case ResizeProposed():
+            return resizes.decide_resize(state, message, now)
         case TimeLimitReached():
             return runs.decide_time_limit(state, message, now)
         case PrepareTimeout():
@@ -139,6 +144,8 @@ def decide(state: ClusterState, message: Message, now: float) -> list[Event] | R
             return follow.decide_switch_wait(state, message, now)
         case CheckpointMade():
             return checkpoints.decide_made(state, message, now)
+        case CheckpointFailed():
+            return checkpoints.decide_failed(state, message, now)
         case CheckpointListener():
             return checkpoints.decide_listener(state, message, now)
         case RequestCheckpoint():

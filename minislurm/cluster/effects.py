@@ -44,6 +44,14 @@ class SignalRun(Struct, frozen=True):
     continue_first: bool = False
 
 
+class TellNodes(Struct, frozen=True):
+    """The nodes of an elastic run are others than they were: those of the state when it is sent."""
+
+    node: NodeName
+    job_id: JobId
+    run: RunNumber
+
+
 class ForgetRun(Struct, frozen=True):
     node: NodeName
     job_id: JobId
@@ -83,5 +91,7 @@ class JobChanged(Struct, frozen=True):
     job_id: JobId
 
 
-NodeCommand = PrepareRun | StartRun | EndRun | SignalRun | ForgetRun | AskCheckpoint | DeleteCheckpoint
+NodeCommand = (
+    PrepareRun | StartRun | EndRun | SignalRun | TellNodes | ForgetRun | AskCheckpoint | DeleteCheckpoint
+)
 Effect = NodeCommand | SetTimer | Schedule | JobChanged

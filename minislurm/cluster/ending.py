@@ -8,6 +8,7 @@ from minislurm.cluster.lemons import nodes_to_avoid
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import EndCause, Job
+from minislurm.domain.preemption import PreemptionRecord
 from minislurm.domain.states import JobState, Reason
 
 
@@ -28,6 +29,7 @@ def end_run(
     out_of_memory: bool = False,
     preemptor: JobId | None = None,
     comes_back: str = "",
+    decision: PreemptionRecord | None = None,
 ) -> RunEnding:
     """The fact that a run is being ended. Nodes that were given up are not waited for. `comes_back`: the
     cause for which a run that gives way (to `preemptor`) is requeued, if it can be; "": it is not."""
@@ -63,6 +65,7 @@ def end_run(
         lost_nodes=lost,
         stay_away=stay_away,
         stay_away_until=now + state.configuration.jobs.avoid_failed_node_s if stay_away else 0.0,
+        decision=decision,
     )
 
 
@@ -91,7 +94,7 @@ def _outcome(
             return JobState.TIMEOUT, Reason.TIME_LIMIT
         case EndCause.BATCH_KILLED:
             return JobState.FAILED, Reason.RAISED_SIGNAL
-        case EndCause.LAUNCH_FAILURE | EndCause.REQUEUE | EndCause.NODE_FAIL:
+        case EndCause.LAUNCH_FAILURE | EndCause.REQUEUE | EndCause.NODE_FAIL | EndCause.RESIZE:
             return JobState.NODE_FAIL, Reason.NONE
         case EndCause.EXIT:
             pass

@@ -5,13 +5,14 @@ Times are Unix seconds. Protobuf namesakes are in protos/journal.proto.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from minislurm.domain.accounts import AccountChanges
 from minislurm.domain.checkpoint import Checkpoint
 from minislurm.domain.ids import JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import Dependency, EndCause, Job, Step
 from minislurm.domain.node import NodeFacts
+from minislurm.domain.preemption import PreemptionRecord
 from minislurm.domain.reservation import Reservation
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import JobState, NodeState, PartitionState, Reason
@@ -82,6 +83,8 @@ class RunPlaced(Struct, frozen=True):
     priority: int = 0
     #: For a GPU- or CPU-hour (order ``auction``).
     price: float = 0.0
+    #: See `Job.limit_used_s`.
+    limit_used_s: float = 0.0
     #: Nodes that it holds besides.
     spares: tuple[NodeAllocation, ...] = ()
 
@@ -121,6 +124,8 @@ class RunEnding(Struct, frozen=True):
     end_time: float = 0.0
     #: The job that it gives way to; 0: none.
     preemptor: JobId = JobId(0)
+    #: Why, and what was weighed.
+    decision: PreemptionRecord | None = None
     #: What it holds is kept for its next run, which follows at once.
     replacing: bool = False
     #: Of the cause NODE_FAIL: which nodes it lost; and from which of them the next run stays away until then.
@@ -243,6 +248,14 @@ class PartitionChanged(Struct, frozen=True):
     state: PartitionState
 
 
+class PartitionUpdated(Struct, frozen=True):
+    """All that is set over the configuration of the partition, after the change."""
+
+    time: float
+    name: str
+    settings: dict[str, str] = field(default_factory=dict)
+
+
 class JobsPurged(Struct, frozen=True):
     time: float
     job_ids: tuple[JobId, ...] = ()
@@ -312,6 +325,8 @@ class CheckpointRequested(Struct, frozen=True):
     deadline: float = 0.0
     preemptor: JobId = JobId(0)
     comes_back: str = ""
+    #: Why it is to give way, and what was weighed.
+    decision: PreemptionRecord | None = None
 
 
 class CheckpointWithdrawn(Struct, frozen=True):
@@ -338,6 +353,51 @@ class CheckpointDropped(Struct, frozen=True):
     run: RunNumber
 
 
+class ResizeBegun(Struct, frozen=True):
+    """A run is about to get nodes (`joining`, held for it from now on) or to give some back; with
+    `keeps_nodes` its next run is, which begins when this one has ended."""
+
+    time: float
+    job_id: JobId
+    run: RunNumber
+    #: "grow", "shrink", "node_fail", "update"
+    kind: str
+    joining: tuple[NodeAllocation, ...] = ()
+    leaving: tuple[NodeName, ...] = ()
+    keeps_nodes: bool = False
+    #: The job that it gives nodes back for; 0: none.
+    preemptor: JobId = JobId(0)
+
+
+class NodesJoined(Struct, frozen=True):
+    """All nodes that were to join a run are ready: they are its own."""
+
+    time: float
+    job_id: JobId
+    run: RunNumber
+    nodes: tuple[NodeName, ...] = ()
+
+
+class NodesNotJoined(Struct, frozen=True):
+    """These do not join a run, or its next one: not all of them got ready (`failed_nodes`: who did not), or
+    somebody who waits can use them."""
+
+    time: float
+    job_id: JobId
+    run: RunNumber
+    nodes: tuple[NodeName, ...] = ()
+    failed_nodes: tuple[NodeName, ...] = ()
+
+
+class NodeLeft(Struct, frozen=True):
+    """A run goes on without this node: it has given it back, or lost it."""
+
+    time: float
+    job_id: JobId
+    run: RunNumber
+    node: NodeName
+
+
 Event = (
     ClusterConfigured
     | JobSubmitted
@@ -360,6 +420,7 @@ Event = (
     | StaleRunEnded
     | NodeChanged
     | PartitionChanged
+    | PartitionUpdated
     | JobsPurged
     | RequestHandled
     | RequestsForgotten
@@ -372,4 +433,8 @@ Event = (
     | CheckpointWithdrawn
     | CheckpointListening
     | CheckpointDropped
+    | ResizeBegun
+    | NodesJoined
+    | NodesNotJoined
+    | NodeLeft
 )

@@ -7,14 +7,16 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from minislurm.cluster import sentences
+from minislurm.cluster import elastic_sentences, sentences
 from minislurm.cluster.outlook import look_ahead
 from minislurm.cluster.proposals import Change, changes
+from minislurm.cluster.resizes import may_grow
 from minislurm.cluster.snapshot import snapshot, waiting_components
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.job import Job
 from minislurm.domain.states import JobState, Reason
 from minislurm.domain.views import Explanation, HeadAhead, Proposal
+from minislurm.scheduling.cycle import steps
 from minislurm.scheduling.explain import Findings, changed_to, find, what_if
 from minislurm.scheduling.future import Outlook
 from minislurm.scheduling.model import Snapshot, Wait
@@ -24,7 +26,7 @@ from minislurm.scheduling.workspace import Workspace
 #: Passes of a forecast, for the job as it is and for each change.
 _FORECAST_PASSES = 150
 #: Changes of which a forecast is made, and how much sooner (in part of the wait, and in seconds) is worth it.
-_FORECASTS = 6
+_FORECASTS = 9
 _SOONER_PART, _SOONER_S = 0.1, 60.0
 
 
@@ -42,7 +44,11 @@ def explanation(
     if job.is_component and job.state is JobState.PENDING:
         job = state.jobs[job.het_job_id]  # they wait as one
     if job.state is not JobState.PENDING:
-        return replace(base, sentences=sentences.life(state, job, now))
+        told = (*sentences.life(state, job, now), *elastic_sentences.size(state, job, now))
+        if may_grow(state, job, now):
+            plan = yield from steps(snapshot(state, now), Workspace())
+            told += elastic_sentences.growth(job, plan)
+        return replace(base, sentences=told)
     taken = snapshot(state, now)
     limits = tuple(sentences.bounds(job, task))
     waits_for = sentences.life(state, job, now)
@@ -187,16 +193,24 @@ class _Advice:
     def _look_for_sooner(
         self, kinds: list[list[Change]], estimate: Estimate | None
     ) -> Generator[None, None, None]:
-        """The middle and the greatest change of each kind, as far as they are worth it."""
-        now = self._taken.now
-        tried: list[Change] = []
+        """Of each kind the least, the middle and the greatest change, each as far as it is worth more than
+        those before it."""
+        now, left = self._taken.now, _FORECASTS
         for kind in kinds:
-            tried += [kind[len(kind) // 2], kind[-1]] if len(kind) > 2 else kind[-1:]
-        for change in tried[:_FORECASTS]:
-            changed = changed_to(self._taken, self._job.id, self._key, change.jobs)
-            new = yield from _estimate(changed, self._ahead, self._job)
-            if new is None:
-                continue
-            worth = max(_SOONER_S, _SOONER_PART * (estimate.start - now)) if estimate is not None else 0.0
-            if estimate is None or new.start <= estimate.start - worth:
-                self.found.append(Proposal(change.text, change.command, new.start))
+            soonest = estimate.start if estimate is not None else None
+            for change in dict.fromkeys((0, len(kind) // 2, len(kind) - 1)):
+                if not left:
+                    return
+                left -= 1
+                start = yield from self._start_of(kind[change])
+                if start is None:
+                    continue
+                worth_s = max(_SOONER_S, _SOONER_PART * (soonest - now)) if soonest is not None else 0.0
+                if soonest is None or start <= soonest - worth_s:
+                    soonest = start
+                    self.found.append(Proposal(kind[change].text, kind[change].command, start))
+
+    def _start_of(self, change: Change) -> Generator[None, None, float | None]:
+        changed = changed_to(self._taken, self._job.id, self._key, change.jobs)
+        found = yield from _estimate(changed, self._ahead, self._job)
+        return found.start if found is not None else None

@@ -22,6 +22,7 @@ from minislurm.cluster.events import (
     NodeChanged,
     NodeRegistered,
     NodeReleased,
+    NodesNotJoined,
     PendingEnded,
     RunEnded,
     RunEnding,
@@ -33,7 +34,8 @@ from minislurm.cluster.het_jobs import come_along, end_along, leave_along
 from minislurm.cluster.last_starts import give_up
 from minislurm.cluster.lemons import drain_lemons
 from minislurm.cluster.messages import EligibilityDue, SwitchWaitOver
-from minislurm.cluster.spares import next_run
+from minislurm.cluster.resizes import LAUNCH_FAILURE, NODE_FAIL, go_on_without, keep_the_rest, next_run
+from minislurm.cluster.spares import run_on_spares
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import DependencyKind, EndCause, Job
@@ -61,7 +63,8 @@ def _followers(state: ClusterState, event: Event) -> Iterable[Event]:
             return []
         case RunEnding():
             ended = _end_if_clear(state, event.job_id, event.time)
-            ended = [*_drain_broken(state, event), *ended] if event.avoid_nodes else ended
+            if event.avoid_nodes:
+                ended = [*_drain_broken(state, event.avoid_nodes, event.job_id, event.time), *ended]
             if event.state is not JobState.COMPLETED:
                 ended = [*drain_lemons(state, event), *ended]
             return chain(end_along(state, event), ended) if state.jobs[event.job_id].is_component else ended
@@ -90,6 +93,8 @@ def _followers(state: ClusterState, event: Event) -> Iterable[Event]:
             return chain(again, along, _settle_all(state, event.job_id, event.time))
         case DependencySettled():
             return _after_settling(state, event)
+        case NodesNotJoined():
+            return _drain_broken(state, event.failed_nodes, event.job_id, event.time)
         case NodeChanged():
             return _lose_runs(state, event) if event.state is NodeState.DOWN else []
         case NodeRegistered():
@@ -103,22 +108,23 @@ def _end_if_clear(state: ClusterState, job_id: JobId, now: float) -> list[Event]
     if job.state is not JobState.COMPLETING or job.open_nodes:
         return []
     end_time = job.end_time if job.end_cause is EndCause.EXIT else now
-    ended: list[Event] = [RunEnded(now, job.id, job.run, end_time)]
-    follower = next_run(state, job, now)
-    return ended if follower is None else [*ended, follower]
+    ended = RunEnded(now, job.id, job.run, end_time)
+    if job.keeps_nodes:
+        return [ended, *next_run(state, job, now)]
+    return [ended, *run_on_spares(state, job, now)]
 
 
-def _drain_broken(state: ClusterState, event: RunEnding) -> list[Event]:
+def _drain_broken(
+    state: ClusterState, failed: tuple[NodeName, ...], job_id: JobId, now: float
+) -> list[Event]:
     """A node that fails every launch at once looks idle, and would draw all jobs one after the other."""
     limit = state.configuration.node.drain_after_launch_failures
     events: list[Event] = []
-    for name in event.avoid_nodes:
+    for name in failed:
         node = state.nodes[name]
         if limit and node.launch_failures >= limit and not node.drained:
-            reason = f"{node.launch_failures} launches in a row failed, the last of job {event.job_id}"
-            changed = NodeChanged(
-                event.time, name, node.state, node.responding, True, reason, event.time, 0, node.given_up
-            )
+            reason = f"{node.launch_failures} launches in a row failed, the last of job {job_id}"
+            changed = NodeChanged(now, name, node.state, node.responding, True, reason, now, 0, node.given_up)
             events.append(changed)
     return events
 
@@ -233,7 +239,13 @@ def _lose_runs(state: ClusterState, event: NodeChanged) -> Iterator[Event]:
                 yield JobUpdated(event.time, judged_anew(state, job, name, event.time))
             if event.given_up:
                 yield NodeReleased(event.time, job.id, job.run, name)
+        elif without := go_on_without(job, name, event.time):
+            yield from without
         elif job.state is JobState.CONFIGURING:
+            if job.is_elastic:
+                yield from keep_the_rest(state, job, (name,), LAUNCH_FAILURE, event.time)
             yield end_run(state, job, EndCause.LAUNCH_FAILURE, event.time, avoid_nodes=(name,))
         else:
+            if job.is_elastic and job.requeue:
+                yield from keep_the_rest(state, job, (name,), NODE_FAIL, event.time)
             yield end_run(state, job, EndCause.NODE_FAIL, event.time)

@@ -14,7 +14,9 @@ from msgspec.structs import replace
 from minislurm.cluster import dependencies, reservations
 from minislurm.cluster.accounts import refuse_access, refuse_job, refuse_priority, with_account
 from minislurm.cluster.eligibility import make_eligible
+from minislurm.cluster.fitting import refuse_what_never_fits
 from minislurm.cluster.messages import Caller
+from minislurm.cluster.size_changes import refuse_pending_size
 from minislurm.cluster.state import ClusterState
 from minislurm.cluster.submission import (
     check_request,
@@ -151,15 +153,17 @@ def _change_place(
             return Refusal(RefusalCode.JOB_NOT_PENDING, job_id=job.id)
         if partition is None:
             return Refusal(RefusalCode.INVALID_PARTITION, job_id=job.id)
-        refusal = _refuse_place(state, job, spec, partition, caller) or check_request(
-            state, request, partition
+        refusal = (
+            _refuse_place(state, job, spec, partition, caller)
+            or check_request(state, request, partition)
+            or refuse_what_never_fits(state, request, partition)
         )
         if refusal is not None:
             return refusal
         if changes.switches is not None:
             job.switches_waived = False
         job.spec, job.changed_request, job.partition = spec, request, partition.name
-        refusal = reservations.refuse_use(state, job, partition.nodes)
+        refusal = refuse_pending_size(job) or reservations.refuse_use(state, job, partition.nodes)
         if refusal is not None:
             return refusal
     return _refuse_limits(state, job, before, changes, caller)

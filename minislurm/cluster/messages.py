@@ -6,7 +6,7 @@ not spoil the others.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from minislurm.domain.accounts import AccountChanges
 from minislurm.domain.checkpoint import Checkpoint
@@ -15,7 +15,7 @@ from minislurm.domain.job import JobSpec
 from minislurm.domain.node import NodeFacts
 from minislurm.domain.states import PartitionState
 from minislurm.domain.views import JobChanges, JobTarget, ReservationChanges, StepRequest
-from minislurm.scheduling.model import Placement, Preemption
+from minislurm.scheduling.model import Placement, Preemption, Resize
 
 
 class Caller(Struct, frozen=True):
@@ -109,7 +109,10 @@ class DeleteReservation(Struct, frozen=True):
 class UpdatePartition(Struct, frozen=True):
     name: str
     caller: Caller
-    state: PartitionState
+    #: None: unchanged.
+    state: PartitionState | None = None
+    #: `domain/partition_settings.py`; those set before stay set.
+    settings: dict[str, str] = field(default_factory=dict)
 
 
 class CreateStep(Struct, frozen=True):
@@ -142,6 +145,15 @@ class CheckpointMade(Struct, frozen=True):
     run: RunNumber
     checkpoint: Checkpoint
     answers: float = 0.0
+
+
+class CheckpointFailed(Struct, frozen=True):
+    """The run's --checkpoint-command, its only way to save, has failed to do what this `request` asked
+    for."""
+
+    job_id: JobId
+    run: RunNumber
+    request: float
 
 
 class CheckpointListener(Struct, frozen=True):
@@ -264,6 +276,12 @@ class PreemptionProposed(Struct, frozen=True):
     preemption: Preemption
 
 
+class ResizeProposed(Struct, frozen=True):
+    """Resizes of a finished plan that belong together, checked again against the state of this moment."""
+
+    resizes: tuple[Resize, ...]
+
+
 class TimeLimitReached(Struct, frozen=True):
     job_id: JobId
     run: RunNumber
@@ -355,6 +373,7 @@ Message = (
     | StepEnded
     | PlacementProposed
     | PreemptionProposed
+    | ResizeProposed
     | TimeLimitReached
     | SignalDue
     | PrepareTimeout
@@ -370,6 +389,7 @@ Message = (
     | ChangeAccounts
     | PurgeDue
     | CheckpointMade
+    | CheckpointFailed
     | CheckpointListener
     | RequestCheckpoint
     | CheckpointDue

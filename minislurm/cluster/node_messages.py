@@ -28,6 +28,7 @@ from minislurm.cluster.messages import (
     RegisterNode,
     RunReport,
 )
+from minislurm.cluster.resizes import go_on_without
 from minislurm.cluster.runs import current, decide_report
 from minislurm.cluster.state import ClusterState
 from minislurm.cluster.witnesses import choose_witnesses
@@ -124,11 +125,14 @@ def _lost_on(state: ClusterState, job: Job, node: Node, now: float) -> list[Even
         return []  # held, and nothing is to be there
     if job.state is JobState.COMPLETING:
         return [NodeReleased(now, job.id, job.run, node.name)] if node.name in job.open_nodes else []
-    if job.state is JobState.CONFIGURING and node.name not in job.prepared_nodes:
+    is_joining = any(part.node == node.name for part in job.joining)
+    starts = job.state is JobState.CONFIGURING or is_joining
+    if starts and node.name not in job.prepared_nodes:
         return []  # PREPARE never reached it; `react` sends it again
     if job.state is JobState.CONFIGURING:
         return [end_run(state, job, EndCause.LAUNCH_FAILURE, now, released_nodes=(node.name,))]
-    return [end_run(state, job, EndCause.NODE_FAIL, now, released_nodes=(node.name,))]
+    without = go_on_without(job, node.name, now)
+    return without or [end_run(state, job, EndCause.NODE_FAIL, now, released_nodes=(node.name,))]
 
 
 def decide_silence(state: ClusterState, message: NodeSilent, now: float) -> Answer:
@@ -203,9 +207,10 @@ def welcome(state: ClusterState, node: Node, now: float) -> list[Event]:
     """Jobs that avoided a node for a failed launch may use it again once its daemon has come anew. One that
     was lost under them they avoid for longer."""
     events: list[Event] = []
-    for job_id in list(state.queue.places):
+    for job_id in [*state.queue.places, *sorted(state.elastic)]:
         job = state.jobs[job_id]
-        if node.name in job.avoided_nodes and job.avoid_until <= now:
+        ready = job.state is not JobState.COMPLETING and job.avoid_until <= now
+        if node.name in job.avoided_nodes and ready:
             events.append(JobUpdated(now, _without_avoided(job, node)))
     return events
 

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from minislurm.domain.configuration import Configuration
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import Job
+from minislurm.domain.preemption import PreemptionWish
 from minislurm.domain.resources import ResourceRequest
 from minislurm.scheduling.model import RequestClass
 
@@ -35,6 +36,10 @@ class ClassKey(NamedTuple):
     bid: float = 0.0
     #: The id of a component of a heterogeneous job, whose class is its own (`snapshot.het_class`).
     component: JobId = JobId(0)
+    #: What others give way for, and since when.
+    claims: int = 0
+    claim_time: float = 0.0
+    preemption: PreemptionWish | None = None
 
 
 #: The orders that look at more of a job; "history": sjf by the user's history.
@@ -77,6 +82,9 @@ def class_key(job: Job, by_account: bool = False, looks: Looks | None = None) ->
         job.attained_time_s if looks == "mlfq" else 0.0,
         job.bid if looks == "auction" else 0.0,
         job.id if job.het_job_id else JobId(0),
+        job.claims,
+        job.claim_time,
+        spec.preemption,
     )
 
 

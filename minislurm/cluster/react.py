@@ -16,6 +16,7 @@ from minislurm.cluster.effects import (
     SetTimer,
     SignalRun,
     StartRun,
+    TellNodes,
 )
 from minislurm.cluster.events import (
     AccountsChanged,
@@ -32,14 +33,19 @@ from minislurm.cluster.events import (
     JobUpdated,
     KnownRun,
     NodeChanged,
+    NodeLeft,
     NodePrepared,
     NodeRegistered,
     NodeReleased,
+    NodesJoined,
+    NodesNotJoined,
     NodeWeightChanged,
     PartitionChanged,
+    PartitionUpdated,
     PendingEnded,
     ReservationChanged,
     ReservationEnded,
+    ResizeBegun,
     RunEnded,
     RunEnding,
     RunPlaced,
@@ -48,6 +54,7 @@ from minislurm.cluster.events import (
 )
 from minislurm.cluster.het_jobs import are_prepared
 from minislurm.cluster.messages import PrepareTimeout
+from minislurm.cluster.resizes import join_end
 from minislurm.cluster.snapshot import kept_run
 from minislurm.cluster.state import ClusterState
 from minislurm.cluster.timers import (
@@ -73,8 +80,9 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
             return _placed(state, state.jobs[event.job_id], event.time)
         case RunStarted():
             job = state.jobs[event.job_id]
-            # Somebody may wait for the time when it gives way.
-            wanted: list[Effect] = [_SCHEDULE] if gives_way(kept_run(state, job.id)) else []
+            # Somebody may wait for the time when it gives way, or itself for that when it may grow.
+            is_awaited = job.is_elastic or gives_way(kept_run(state, job.id))
+            wanted: list[Effect] = [_SCHEDULE] if is_awaited else []
             return [*wanted, JobChanged(job.id), *run_timers(job), *dependent_timers(state, job)]
         case RunEnding():
             return _ending(state, state.jobs[event.job_id], event)
@@ -107,7 +115,19 @@ def react(state: ClusterState, event: Event) -> list[Effect]:
             return [_SCHEDULE, *reservation_timers(event.reservation)]
         case AccountsChanged():
             return [_SCHEDULE]
-        case PartitionChanged() | ReservationEnded() | NodeWeightChanged():
+        case ResizeBegun():
+            return _resizing(state, state.jobs[event.job_id], event)
+        case NodesJoined():
+            job = state.jobs[event.job_id]
+            starts = [StartRun(name, job.id, job.run) for name in event.nodes]
+            return [*starts, *_tell(job), _SCHEDULE, JobChanged(job.id)]
+        case NodesNotJoined():
+            released = [_let_go(state, name, event.job_id, event.run) for name in event.nodes]
+            return [*released, _SCHEDULE, JobChanged(event.job_id)]
+        case NodeLeft():
+            job = state.jobs[event.job_id]
+            return [_let_go(state, event.node, job.id, job.run), *_tell(job), _SCHEDULE, JobChanged(job.id)]
+        case PartitionChanged() | PartitionUpdated() | ReservationEnded() | NodeWeightChanged():
             return [_SCHEDULE]
         case CheckpointReported():
             return _reported(state.jobs[event.job_id], event)
@@ -136,7 +156,9 @@ def _placed(state: ClusterState, job: Job, now: float) -> list[Effect]:
     start = job.starts_by_itself
     prepare: list[Effect] = [PrepareRun(part.node, job.id, job.run, start) for part in job.allocation]
     timeout = state.configuration.timers.prepare_timeout_s
-    return [*prepare, SetTimer(now + timeout, PrepareTimeout(job.id, job.run)), JobChanged(job.id)]
+    # While others gave way to some tasks of an array, a pass looked at no others of it.
+    wanted: list[Effect] = [_SCHEDULE] if job.claims and job.array_job_id else []
+    return [*prepare, SetTimer(now + timeout, PrepareTimeout(job.id, job.run)), JobChanged(job.id), *wanted]
 
 
 def _start_if_prepared(state: ClusterState, job: Job) -> list[Effect]:
@@ -147,6 +169,24 @@ def _start_if_prepared(state: ClusterState, job: Job) -> list[Effect]:
         for one in state.components(job) or [job]
         for part in one.allocation
     ]
+
+
+def _resizing(state: ClusterState, job: Job, event: ResizeBegun) -> list[Effect]:
+    """In place; where the next run has the new size, its RunEnding says what is to be done."""
+    if not job.resizes_in_place:
+        return []
+    effects: list[Effect] = [PrepareRun(part.node, job.id, job.run) for part in job.joining]
+    if job.joining:
+        effects.append(SetTimer(join_end(state, job), PrepareTimeout(job.id, job.run)))
+    else:
+        effects += _tell(job)
+    effects += [EndRun(name, job.id, job.run, EndCause.RESIZE) for name in job.leaving]
+    return [*effects, _SCHEDULE, JobChanged(job.id)]
+
+
+def _tell(job: Job) -> list[Effect]:
+    names = [part.node for part in job.allocation if part.node not in job.leaving]
+    return [TellNodes(name, job.id, job.run) for name in names]
 
 
 #: Nobody is left to whom a TERM would be of use.
@@ -229,9 +269,10 @@ def _say_again(state: ClusterState, job: Job, node: Node, held: bool) -> list[Ef
             return []
         assert job.end_cause is not None
         return [EndRun(node.name, job.id, job.run, job.end_cause, job.end_cause in _KILLING)]
-    if job.state is JobState.RUNNING and job.can_be_asked and held:
-        # What was asked, or taken back, while it was away.
-        return [AskCheckpoint(node.name, job.id, job.run, withdrawn=not job.checkpoint_requested)]
+    if job.is_elastic and job.state is JobState.RUNNING:
+        return [*_say_asked_again(job, node, held), *_say_size_again(job, node, held)]
+    if job.state is JobState.RUNNING:
+        return _say_asked_again(job, node, held)
     if job.state is not JobState.CONFIGURING or node.name in [part.node for part in job.spares]:
         return []
     if not held:
@@ -239,3 +280,21 @@ def _say_again(state: ClusterState, job: Job, node: Node, held: bool) -> list[Ef
     if are_prepared(state, job):
         return [StartRun(node.name, job.id, job.run)]
     return []
+
+
+def _say_size_again(job: Job, node: Node, held: bool) -> list[Effect]:
+    if not job.resizes_in_place:
+        return []
+    if any(part.node == node.name for part in job.joining):
+        return [] if held else [PrepareRun(node.name, job.id, job.run)]
+    if node.name in job.leaving:
+        return [EndRun(node.name, job.id, job.run, EndCause.RESIZE)] if held else []
+    # It may have missed that it has joined, or who did.
+    return [StartRun(node.name, job.id, job.run), TellNodes(node.name, job.id, job.run)] if held else []
+
+
+def _say_asked_again(job: Job, node: Node, held: bool) -> list[Effect]:
+    """What was asked, or taken back, while it was away."""
+    if not (job.can_be_asked and held):
+        return []
+    return [AskCheckpoint(node.name, job.id, job.run, withdrawn=not job.checkpoint_requested)]

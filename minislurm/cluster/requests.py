@@ -20,6 +20,7 @@ from minislurm.cluster.events import (
     NodeChanged,
     NodeWeightChanged,
     PartitionChanged,
+    PartitionUpdated,
     PendingEnded,
     RequestHandled,
     TaskDetached,
@@ -49,10 +50,12 @@ from minislurm.cluster.messages import (
     UpdatePartition,
 )
 from minislurm.cluster.node_messages import SILENT
+from minislurm.cluster.size_changes import change_bounds, fit_bounds, takes_nodes
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import BATCH_STEP, JobId
 from minislurm.domain.job import EndCause, Job
+from minislurm.domain.partition_settings import settings_problem
 from minislurm.domain.states import JobState, NodeState, Reason
 from minislurm.domain.views import JobTarget
 
@@ -178,7 +181,7 @@ def decide_signal(state: ClusterState, message: SignalJob, now: float) -> Answer
 
 
 def decide_request_checkpoint(state: ClusterState, message: RequestCheckpoint, now: float) -> Answer:
-    """``scontrol checkpoint``, ``scheckpoint request``. One that is asked for already is enough."""
+    """``scontrol checkpoint``, ``scheckpoint request``. A run that gives way is asked already."""
     jobs = find(state, message.target, message.caller)
     if isinstance(jobs, Refusal):
         return jobs
@@ -188,7 +191,7 @@ def decide_request_checkpoint(state: ClusterState, message: RequestCheckpoint, n
     able = [job for job in running if job.can_be_asked]
     if not able:
         return Refusal(RefusalCode.NO_CHECKPOINT, job_id=message.target.job_id)
-    return [CheckpointRequested(now, job.id, job.run, "user") for job in able if not job.checkpoint_requested]
+    return [CheckpointRequested(now, job.id, job.run, "user") for job in able if not job.gives_way]
 
 
 def decide_end_allocation(state: ClusterState, message: EndAllocation, now: float) -> Answer:
@@ -324,10 +327,20 @@ def decide_update_job(state: ClusterState, message: UpdateJob, now: float) -> An
             else [(_copy(job), [])]
         )
         for changed, before in copies:
-            refusal = change_job(state, changed, job, changes_of(job, message.changes), message.caller, now)
+            changes = changes_of(job, message.changes)
+            resizes = takes_nodes(job, changes)
+            if isinstance(resizes, Refusal):
+                return resizes
+            refusal = None
+            if resizes:
+                refusal = change_bounds(state, changed, changes)
+                changes = replace(changes, nodes_min=None, nodes_max=None)
+            refusal = refusal or change_job(state, changed, job, changes, message.caller, now)
             if refusal is not None:
                 return refusal
             events += [*before, JobUpdated(now, changed)]
+            if resizes:
+                events += fit_bounds(state, job, changed.request, now)
     return events or Refusal(RefusalCode.ALREADY_DONE, job_id=message.target.job_id)
 
 
@@ -374,9 +387,22 @@ def decide_update_node(state: ClusterState, message: UpdateNode, now: float) -> 
 def decide_update_partition(state: ClusterState, message: UpdatePartition, now: float) -> Answer:
     if not message.caller.is_operator:
         return Refusal(RefusalCode.ACCESS)
-    if message.name not in state.partitions:
+    configured = state.configuration.partition(message.name)
+    if configured is None:
         return Refusal(RefusalCode.INVALID_PARTITION)
-    return [PartitionChanged(now, message.name, message.state)]
+    events: list[Event] = []
+    if message.settings:
+        settings = {**state.partition_settings.get(message.name, {}), **message.settings}
+        problem = settings_problem(configured, settings)
+        if problem:
+            return Refusal(RefusalCode.INVALID_PARTITION_SETTING, details=(problem,))
+        qos, tree = message.settings.get("qos"), state.accounts.tree
+        if qos and not tree.is_empty and qos not in tree.qos:
+            return Refusal(RefusalCode.INVALID_QOS)
+        events.append(PartitionUpdated(now, message.name, settings))
+    if message.state is not None:
+        events.append(PartitionChanged(now, message.name, message.state))
+    return events
 
 
 def decide_change_accounts(state: ClusterState, message: ChangeAccounts, now: float) -> Answer:

@@ -7,9 +7,9 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from minislurm.cluster import licenses, reservations
+from minislurm.cluster import licenses, reservations, resizes
 from minislurm.cluster.accounts import components_hit, may_pay, placement_hit
-from minislurm.cluster.checkpoints import has_left_to_give_way
+from minislurm.cluster.checkpoints import cause_of_leaving, has_left_to_give_way
 from minislurm.cluster.eligibility import latest_start
 from minislurm.cluster.ending import end_run
 from minislurm.cluster.events import (
@@ -36,6 +36,7 @@ from minislurm.cluster.messages import (
     StepEnded,
     TimeLimitReached,
 )
+from minislurm.cluster.room import fits, has_room
 from minislurm.cluster.spares import split
 from minislurm.cluster.state import ClusterState
 from minislurm.domain import layout
@@ -43,7 +44,6 @@ from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import Bitmap, JobId, NodeName, RunNumber, StepId
 from minislurm.domain.job import EndCause, Job, Step
 from minislurm.domain.node import Node
-from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import JobState
 from minislurm.domain.views import StepRequest
 from minislurm.scheduling.model import Asked, Placement
@@ -82,7 +82,7 @@ def decide_placement(state: ClusterState, message: PlacementProposed, now: float
 
 
 def _may_start(state: ClusterState, job: Job, placement: Placement, now: float) -> bool:
-    if job.id not in state.queue or not _fits(state, placement.allocation):
+    if job.id not in state.queue or not fits(state, placement.allocation):
         return False
     names = [part.node for part in placement.allocation]
     return (
@@ -124,7 +124,7 @@ def _fit_together(state: ClusterState, placements: Iterable[Placement]) -> bool:
         if node is None:
             known = state.nodes[part.node]
             node = nodes[part.node] = replace(known, gpu_shares=dict(known.gpu_shares))
-        if not _has_room(node, part):
+        if not has_room(node, part):
             return False
         node.cpus_used = Bitmap(node.cpus_used | part.cpus)
         node.memory_used_mib += part.memory_mib
@@ -137,22 +137,9 @@ def _run_placed(message: PlacementProposed, job: Job, job_id: JobId, run: RunNum
     placement = message.placement
     allocation, spares = split(job, placement.allocation)
     return RunPlaced(
-        now, job_id, run, allocation, message.pending_reason, message.priority, placement.price, spares
-    )
-
-
-def _fits(state: ClusterState, allocation: tuple[NodeAllocation, ...]) -> bool:
-    for part in allocation:
-        node = state.nodes.get(part.node)
-        if node is None or not node.is_usable or not _has_room(node, part):
-            return False
-    return bool(allocation)
-
-
-def _has_room(node: Node, part: NodeAllocation) -> bool:
-    if part.cpus & node.cpus_used or not node.has_free(part):
-        return False
-    return not part.cpus >> node.cpus and part.memory_mib <= node.memory_mib - node.memory_used_mib
+        now, job_id, run, allocation, message.pending_reason,
+        placement.priority or message.priority, placement.price, spares=spares,
+    )  # fmt: skip
 
 
 def array_slots(state: ClusterState, rest: Job) -> int:
@@ -171,7 +158,7 @@ def decide_report(state: ClusterState, message: NodeReport, now: float) -> Answe
     report = message.report
     stale = _stale(state, message, now)
     job = current(state, report.job_id, report.run)
-    if stale or job is None or message.node not in [part.node for part in job.allocation]:
+    if stale or job is None or message.node not in [p.node for p in (*job.allocation, *job.joining)]:
         return stale
     match report.phase:
         case "RUNNING":
@@ -195,6 +182,8 @@ def _stale(state: ClusterState, message: NodeReport, now: float) -> list[Event]:
 
 
 def _prepared(state: ClusterState, job: Job, node: NodeName, now: float) -> list[Event]:
+    if job.joins_in_place:
+        return resizes.joined(job, node, now)
     if job.state is not JobState.CONFIGURING or node in job.prepared_nodes:
         return []
     events: list[Event] = [NodePrepared(now, job.id, job.run, node)]
@@ -227,7 +216,7 @@ def _exited(state: ClusterState, job: Job, message: NodeReport, now: float) -> l
         end_run(
             state,
             job,
-            EndCause.PREEMPT if left else EndCause.EXIT,
+            cause_of_leaving(job) if left else EndCause.EXIT,
             now,
             preemptor=job.preemptor if left else None,
             comes_back=job.comes_back if left else "",
@@ -244,29 +233,39 @@ def _exited(state: ClusterState, job: Job, message: NodeReport, now: float) -> l
 def _clean(job: Job, node: NodeName, now: float) -> list[Event]:
     if job.state is JobState.COMPLETING and node in job.open_nodes:
         return [NodeReleased(now, job.id, job.run, node)]
+    if job.state is JobState.RUNNING and node in job.leaving:
+        return resizes.left(job, node, now)
     return []
 
 
 def decide_prepare_failure(state: ClusterState, message: PrepareFailed, now: float) -> Answer:
     job = current(state, message.job_id, message.run)
+    if job is not None and job.joins_in_place and message.node in [part.node for part in job.joining]:
+        return resizes.not_joined(job, (message.node,), now)
     if job is None or job.state is not JobState.CONFIGURING:
         return []
     if message.job_fault:
         return [end_run(state, job, EndCause.EXIT, now, exit_code=1, launch_failed=True)]
-    return [end_run(state, job, EndCause.LAUNCH_FAILURE, now, avoid_nodes=(message.node,))]
+    failed = (message.node,)
+    kept = resizes.keep_the_rest(state, job, failed, resizes.LAUNCH_FAILURE, now)
+    return [*kept, end_run(state, job, EndCause.LAUNCH_FAILURE, now, avoid_nodes=failed)]
 
 
 def decide_prepare_timeout(state: ClusterState, message: PrepareTimeout, now: float) -> Answer:
     """The gang starts nowhere. Silent nodes of a gang never got START, so they are not waited for; a run on
     a single node starts by itself, so it is over only when the node has answered or is lost."""
     job = current(state, message.job_id, message.run)
+    if job is not None and job.joins_in_place:
+        return resizes.decide_timeout(state, job, now)
     if job is None or job.state is not JobState.CONFIGURING:
         return []
     if len(job.prepared_nodes) == len(job.allocation):
         return []  # START is on its way
     silent = tuple(p.node for p in job.allocation if p.node not in job.prepared_nodes)
     released = () if job.starts_by_itself else silent
-    return [end_run(state, job, EndCause.LAUNCH_FAILURE, now, avoid_nodes=silent, released_nodes=released)]
+    kept = resizes.keep_the_rest(state, job, silent, resizes.LAUNCH_FAILURE, now)
+    cause = EndCause.LAUNCH_FAILURE
+    return [*kept, end_run(state, job, cause, now, avoid_nodes=silent, released_nodes=released)]
 
 
 # Timers
@@ -329,7 +328,7 @@ def place_step(job: Job, request: StepRequest) -> tuple[tuple[NodeName, ...], tu
     """Which nodes of the allocation, and how many tasks on each. Steps share the allocation's CPUs."""
     if request.nodes == 0 or request.tasks == 0:
         return Refusal(RefusalCode.INVALID_NODE_COUNT, job_id=job.id)
-    parts = [p for p in job.allocation if p.node not in request.excluded_nodes]
+    parts = [p for p in job.allocation if p.node not in (*request.excluded_nodes, *job.leaving)]
     if request.node_list:
         held = {p.node for p in job.allocation}
         if any(name not in held for name in request.node_list):

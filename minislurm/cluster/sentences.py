@@ -9,12 +9,16 @@ from minislurm.cluster.eligibility import give_up_time, requeue_time
 from minislurm.cluster.licenses import free_licenses
 from minislurm.cluster.runs import array_slots
 from minislurm.cluster.state import ClusterState
+from minislurm.domain.configuration import Partition
 from minislurm.domain.dependencies import format_dependency
 from minislurm.domain.hostlist import compress
 from minislurm.domain.job import Dependency, DependencyKind, Job
-from minislurm.domain.states import JobState, Reason
+from minislurm.domain.node import Node
+from minislurm.domain.states import JobState, NodeState, Reason
 from minislurm.domain.times import format_duration, format_time
+from minislurm.scheduling.features import parse
 from minislurm.scheduling.model import Wait
+from minislurm.scheduling.needs import bounds_of
 
 #: Reasons of a job in the queue, as sentences.
 _REASONS = {
@@ -22,12 +26,10 @@ _REASONS = {
     Reason.PRIORITY: "What is free now would hold it, but jobs before it are to have that.",
     Reason.PARTITION_DOWN: "Its partition is down: nothing starts there.",
     Reason.PARTITION_INACTIVE: "Its partition is inactive: nothing starts there.",
-    Reason.PARTITION_TIME_LIMIT: "Its time limit is over that of its partition.",
-    Reason.PARTITION_NODE_LIMIT: "Its number of nodes is outside what its partition has or allows.",
     Reason.PARTITION_CONFIG: "The nodes of its partition could not hold it even if all were idle.",
-    Reason.BAD_CONSTRAINTS: "No nodes of its partition have the features that it asks for.",
+    Reason.BAD_CONSTRAINTS: "Its partition has not enough nodes that its constraints allow.",
     Reason.NODES_UNAVAILABLE: "It needs nodes that are down, drained or not responding.",
-    Reason.TOPOLOGY: "No domain of the required level, or no so few switches, could ever hold it.",
+    Reason.TOPOLOGY: "No domain of its partition could hold it as it asks for, even if all were idle.",
     Reason.RESERVATION: "Its reservation does not let it start now.",
     Reason.MAINTENANCE: "It would run into a maintenance of nodes that it needs.",
     Reason.NODES_RESERVED: "It would run into the reservation of nodes that it needs.",
@@ -101,11 +103,23 @@ def _clause(state: ClusterState, job: Job, clause: Dependency, now: float) -> st
 
 def waiting(state: ClusterState, job: Job, wait: Wait, now: float) -> Iterator[str]:
     """Of a job in the queue, as the pass explained it."""
-    yield _REASONS.get(wait.reason, f"A limit is in the way: {wait.reason.value}.")
+    if wait.reason in (Reason.PARTITION_TIME_LIMIT, Reason.PARTITION_NODE_LIMIT):
+        yield _over_partition(job, state.partitions[job.partition], wait.reason)
+    else:
+        yield _REASONS.get(wait.reason, f"A limit is in the way: {wait.reason.value}.")
+    if wait.reason is Reason.NODES_UNAVAILABLE:
+        yield from _unusable(state, job)
+    if wait.reason is Reason.TOPOLOGY and job.request.switches:
+        until = format_time(job.eligible_time + job.request.switches_wait_s)
+        yield f"It asks for {job.request.switches} switches at most; from {until} on any will do."
     if wait.detail:
         yield f"{wait.detail[0].upper()}{wait.detail[1:]}."
+    if job.claims:
+        yield "Others give way to it, or have: what becomes free is kept for it."
+    elif job.restart_reason == "preempt" and job.preemptor:
+        yield f"Its last run gave way to job {job.preemptor}; `minislurm why --preempted {job.id}` says why."
     if wait.reason is Reason.ARRAY_TASK_LIMIT:
-        yield f"The limit is {job.array_limit}; {array_slots(state, job)} more may start."
+        yield f"{array_slots(state, job)} more may start."
     if wait.reason is Reason.LICENSES:
         free = free_licenses(state)
         for license in job.request.licenses:
@@ -115,6 +129,56 @@ def waiting(state: ClusterState, job: Job, wait: Wait, now: float) -> Iterator[s
         yield _credits(state, job, now)
     if wait.reason in (Reason.RESERVATION, Reason.MAINTENANCE, Reason.NODES_RESERVED):
         yield from _reservations(state, job, now)
+
+
+def _over_partition(job: Job, partition: Partition, reason: Reason) -> str:
+    """What it asks for, and what there is."""
+    name, request = partition.name, job.request
+    if reason is Reason.PARTITION_TIME_LIMIT:
+        limit_s = job.time_limit_s
+        asked = f"Its time limit is {format_duration(limit_s)}" if limit_s else "It has no time limit"
+        return f"{asked}; jobs of partition {name} have at most {format_duration(partition.max_time_s)}."
+    if 0 < request.nodes_max < partition.min_nodes:
+        asked = f"It takes {_nodes(request.nodes_max)} at most"
+        return f"{asked}; a job of partition {name} has {partition.min_nodes} at least."
+    needs = _nodes(bounds_of(request, partition).nodes_min)
+    allowed = "" if partition.max_nodes is None else f" and gives a job {partition.max_nodes} at most"
+    return f"It needs {needs}; partition {name} has {len(partition.nodes)}{allowed}."
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node" if count == 1 else f"{count} nodes"
+
+
+#: So many nodes that cannot be used are named.
+_NAMED = 5
+
+
+def _wanted(state: ClusterState, job: Job) -> Iterator[Node]:
+    """The nodes of its partition that its constraints allow."""
+    request = job.request
+    test = parse(request.features)
+    excluded = {*request.excluded_nodes, *job.avoided_nodes}
+    exactly = request.required_nodes if len(request.required_nodes) >= request.nodes_min else ()
+    for name in exactly or state.partitions[job.partition].nodes:
+        node = state.nodes[name]
+        if name not in excluded and test(frozenset(node.spec.features)):
+            yield node
+
+
+def _unusable(state: ClusterState, job: Job) -> Iterator[str]:
+    """Which of them are not to be had, and why."""
+    nodes = [node for node in _wanted(state, job) if not node.is_usable]
+    for node in nodes[:_NAMED]:
+        if node.drained:
+            what = "drained"
+        elif node.state is NodeState.DOWN:
+            what = "down"
+        else:
+            what = "not responding" if not node.responding else "ending runs that it came back with"
+        yield f"Node {node.name} is {what}{f': {node.reason}' if node.reason else ''}."
+    if len(nodes) > _NAMED:
+        yield f"So are {len(nodes) - _NAMED} more."
 
 
 def _credits(state: ClusterState, job: Job, now: float) -> str:
@@ -136,7 +200,7 @@ def _reservations(state: ClusterState, job: Job, now: float) -> Iterator[str]:
     own = job.request.reservation
     if own and own not in state.reservations:
         yield f"Its reservation {own} is gone."
-    nodes = set(state.partitions[job.partition].nodes)
+    nodes = {node.name for node in _wanted(state, job)}
     end = now + job.time_limit_s if job.time_limit_s else float("inf")
     for reservation in state.reservations.values():
         reaches = reservation.start_time < end and not nodes.isdisjoint(reservation.nodes)
@@ -156,7 +220,7 @@ def bounds(job: Job, task: int | None = None) -> Iterator[str]:
     if task in job.pending_tasks and task != job.pending_tasks[0]:
         yield f"Tasks of its array that come before it: {job.pending_tasks.index(task)}."
     if job.array_limit and job.is_array_rest:
-        yield f"At most {job.array_limit} tasks of the array run at a time."
+        yield f"Of the array, so many tasks may run at a time: {job.array_limit}."
     if job.avoided_nodes:
         yield f"A launch failed on {compress(job.avoided_nodes)}; it goes elsewhere."
 

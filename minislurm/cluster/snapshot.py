@@ -5,16 +5,27 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import overload
+from math import inf
+from typing import Any, overload
 
 from msgspec.structs import replace
 
 from minislurm.cluster.licenses import free_licenses
 from minislurm.cluster.queue import ClassKey, QueueClass
 from minislurm.cluster.reserved_nodes import run_end
+from minislurm.cluster.resizes import grow_from, shrink_from
 from minislurm.cluster.runs import array_slots
 from minislurm.cluster.state import ClusterState
-from minislurm.cluster.victims import exempt_until, mode_in, slice_end, tier_of
+from minislurm.cluster.victims import (
+    checkpoint_interval_s,
+    exempt_until,
+    mode_of,
+    restart_s,
+    save_s,
+    saved_time,
+    slice_end,
+    tier_of,
+)
 from minislurm.domain.configuration import Partition
 from minislurm.domain.ids import Bitmap, JobId
 from minislurm.domain.job import Job
@@ -22,7 +33,9 @@ from minislurm.domain.node import Node
 from minislurm.domain.reservation import Reservation, ReservationFlag
 from minislurm.domain.resources import GpuGroup, capability_number
 from minislurm.domain.states import JobState
+from minislurm.domain.tres import as_dict
 from minislurm.scheduling.model import (
+    ElasticRun,
     NodeAvailability,
     QueuedJob,
     RequestClass,
@@ -50,8 +63,16 @@ def snapshot(state: ClusterState, now: float) -> Snapshot:
         else (),
         licenses=free_licenses(state) if state.configuration.licenses else {},
         accounts=state.accounts.snapshot(now, state.nodes.values()),
-        max_victims=state.configuration.preemption.max_victims,
+        preemption=state.configuration.preemption,
+        qos_preempts=qos_preempts(state),
     )
+
+
+def qos_preempts(state: ClusterState) -> dict[str, tuple[str, ...]]:
+    """By QOS that may preempt any: which."""
+    if not state.accounts.are_enforced:
+        return {}
+    return {qos.name: qos.preempt for qos in state.accounts.tree.qos.values() if qos.preempt}
 
 
 def _classes(state: ClusterState) -> list[RequestClass]:
@@ -144,16 +165,60 @@ def run_of(state: ClusterState, job: Job) -> RunningJob:
     request = job.request
     asked = (job.spec.user_id, request.exclusive_user is not None, request.licenses)
     slice_s = state.configuration.scheduler.time_slice_s
-    gives_way = (tier_of(state, job), mode_in(state, job.partition), exempt_until(state, job))
-    own = (*asked, job.run, job.start_time, job.partition, *gives_way, slice_end(state, job), slice_s)
+    gives_way = (tier_of(state, job), mode_of(state, job), exempt_until(state, job))
+    costs = (saved_time(job), bool(job.checkpoints), save_s(state, job), restart_s(state, job))
+    own: tuple[Any, ...] = (
+        *asked, job.run, job.start_time, job.partition, *gives_way, slice_end(state, job), slice_s,
+        *costs, checkpoint_interval_s(job), job.start_priority, *_charged(state, job),
+    )  # fmt: skip
+    if job.is_resizing:
+        return _resizing_run(state, job, own)
     if job.gives_way:
         return RunningJob(job.id, 0.0, job.parts, *own)  # its nodes are about to be free
     if job.state is not JobState.COMPLETING or job.replacing:
-        return RunningJob(job.id, run_end(state, job), job.parts, *own)
+        changes = job.is_elastic and job.state is JobState.RUNNING and job.partition in state.partitions
+        run = RunningJob(job.id, run_end(state, job), job.parts, *own)
+        return replace(run, elastic=elastic_run(state, job)) if changes else run
     # Nodes that have let go are free already: counted twice, they would seem to have room beside a head.
     # The others are about to let go.
     held = tuple(part for part in job.allocation if part.node in job.open_nodes)
-    return RunningJob(job.id, 0.0, held, *own)
+    return replace(RunningJob(job.id, 0.0, held, *own), ending_since=job.ending_time)
+
+
+def _resizing_run(state: ClusterState, job: Job, own: Sequence[Any]) -> RunningJob:
+    """As it will be: until then it is left alone. What it gives back is about to come free."""
+    stays = job.state is not JobState.COMPLETING or (job.keeps_nodes and job.requeue_cause)
+    leaving = tuple([part for part in job.held_parts if part.node in job.leaving])
+    held = tuple([part for part in job.held_parts if part not in leaving])
+    run = RunningJob(job.id, run_end(state, job) if stays else 0.0, held, *own)
+    since = 0.0 if stays else job.ending_time
+    run = replace(run, leaving=leaving, exempt_until=inf, slice_end=inf, ending_since=since)
+    if not (stays and job.keeps_nodes and job.joining and job.partition in state.partitions):
+        return run
+    return replace(run, joining=job.joining, elastic=elastic_run(state, job))
+
+
+def elastic_run(state: ClusterState, job: Job) -> ElasticRun:
+    """How the run may change its size."""
+    spec, cooldown_s = job.spec, state.configuration.elastic.grow_cooldown_s
+    # Licenses are the job's, however large it is.
+    jobs = request_class(state, state.queue.key_of(job), (), None)
+    jobs = replace(
+        jobs,
+        request=replace(jobs.request, licenses=()),
+        account=spec.account, user_id=spec.user_id, user_name=spec.user_name, qos=spec.qos, expected_s=0.0,
+    )  # fmt: skip
+    restarts = not job.resizes_in_place
+    # A restart that soon ends is worth nothing.
+    until = run_end(state, job) - cooldown_s if restarts else inf
+    return ElasticRun(jobs, restarts, grow_from(state, job), until, shrink_from(state, job))
+
+
+def _charged(state: ClusterState, job: Job) -> tuple[str, str, str, str, dict[str, int]]:
+    """Whom it is charged to, and for what; nothing where there are no accounts."""
+    if state.accounts.tree.is_empty:
+        return "", "", "", "", {}
+    return (*state.accounts.charged_of(job), as_dict(job.allocated_tres))
 
 
 def _kept_class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestClass:
@@ -212,10 +277,17 @@ def _expected_s(state: ClusterState, key: ClassKey) -> float:
 
 def _class(state: ClusterState, key: ClassKey, queued: QueueClass) -> RequestClass:
     arrays = {
-        job_id: (tuple((job := state.jobs[job_id]).pending_tasks), array_slots(state, job))
+        job_id: (tuple((job := state.jobs[job_id]).pending_tasks), _slots(state, job))
         for job_id in queued.array_rests
     }
     return request_class(state, key, _Members(list(queued.members), arrays), queued.number)
+
+
+def _slots(state: ClusterState, rest: Job) -> int:
+    """How many of its tasks a pass looks at. While others give way to some of them, these alone: they come
+    before all other jobs, and the rest of the array has no claim to that."""
+    slots = array_slots(state, rest)
+    return min(slots, rest.claims) if rest.claims else slots
 
 
 def request_class(
@@ -237,6 +309,9 @@ def request_class(
         attained_service_s=key.attained_service_s,
         attained_time_s=key.attained_time_s,
         bid=key.bid,
+        claims=key.claims,
+        claim_time=key.claim_time,
+        preemption=key.preemption,
         jobs=jobs,
         key=name,
     )

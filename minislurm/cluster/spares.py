@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from minislurm.cluster import reservations
 from minislurm.cluster.eligibility import latest_start
-from minislurm.cluster.events import RunPlaced
+from minislurm.cluster.events import Event, RunPlaced
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import NodeName, RunNumber
@@ -24,6 +24,8 @@ def with_spares(spec: JobSpec) -> JobSpec | Refusal:
             return _refused("--on-node-fail=replace needs --spare-nodes")
         return spec
     request, nodes = spec.request, spec.request.nodes_min
+    if spec.elastic:
+        return _refused("--spare-nodes does not go with --elastic")
     if not spec.is_batch:
         return _refused("--spare-nodes needs a batch script")
     if request.nodes_max != nodes:
@@ -67,10 +69,10 @@ def split(
     return allocation[:count], allocation[count:]
 
 
-def next_run(state: ClusterState, job: Job, now: float) -> RunPlaced | None:
-    """The run that follows on those of its nodes that are left, and on a spare; None: it queues again."""
+def run_on_spares(state: ClusterState, job: Job, now: float) -> list[Event]:
+    """The run that follows on those of its nodes that are left, and on a spare; []: it queues again."""
     if not job.replacing or not job.requeue_cause or job.requeue_held:
-        return None
+        return []
     count = job.request.nodes_min - job.spec.spare_nodes
     parts = [p for p in job.parts if state.nodes[p.node].is_usable and p.node not in job.avoided_nodes]
     names: list[NodeName] = [part.node for part in parts]
@@ -81,8 +83,8 @@ def next_run(state: ClusterState, job: Job, now: float) -> RunPlaced | None:
         or now > latest_start(job)
         or not reservations.may_run(state, job, names, now)
     ):
-        return None
-    return RunPlaced(
+        return []
+    placed = RunPlaced(
         now,
         job.id,
         RunNumber(job.run + 1),
@@ -91,3 +93,4 @@ def next_run(state: ClusterState, job: Job, now: float) -> RunPlaced | None:
         price=job.price,
         spares=tuple(parts[count:]),
     )
+    return [placed]

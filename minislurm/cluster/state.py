@@ -18,10 +18,12 @@ from minislurm.domain.configuration import Configuration, Partition
 from minislurm.domain.ids import JobId, NodeName, StepId
 from minislurm.domain.job import Dependency, DependencyKind, Job
 from minislurm.domain.node import Node, NodeSpec
+from minislurm.domain.partition_settings import settings_problem, still_set, with_settings
 from minislurm.domain.reservation import Reservation
 from minislurm.domain.resources import ResourceRequest
 from minislurm.domain.states import JobState, PartitionState
 from minislurm.domain.topology import Topology
+from minislurm.scheduling.ever import Ever
 from minislurm.scheduling.model import NodeAvailability, RunningJob
 
 
@@ -66,6 +68,14 @@ class Kept(Struct):
     kinds: dict[str, tuple[Node, ...]] = field(default_factory=dict)
     #: Requests that some node of the partition could hold (or more nodes, as far as that is asked).
     possible: set[tuple[str, ResourceRequest]] = field(default_factory=set)
+    #: Of what nodes are made, like the kinds; made when it is asked for.
+    ever: Ever | None = None
+
+    def forget_kinds(self) -> None:
+        """A node has another shape or place now."""
+        self.kinds.clear()
+        self.possible.clear()
+        self.ever = None
 
     def __eq__(self, other: object) -> bool:
         # States that differ in nothing but this are equal.
@@ -80,6 +90,8 @@ class ClusterState(Struct):
     nodes: dict[NodeName, Node] = field(default_factory=dict)
     arrays: dict[JobId, ArraySummary] = field(default_factory=dict)
     partition_states: dict[str, PartitionState] = field(default_factory=dict)
+    #: By partition, what `scontrol update` has set over its configuration.
+    partition_settings: dict[str, dict[str, str]] = field(default_factory=dict)
     requests: dict[str, RequestRecord] = field(default_factory=dict)
     reservations: dict[str, Reservation] = field(default_factory=dict)
     next_job_id: JobId = JobId(1)
@@ -96,6 +108,8 @@ class ClusterState(Struct):
     queue: PendingQueue = field(default_factory=PendingQueue)
     #: Jobs that hold nodes.
     active: set[JobId] = field(default_factory=set)
+    #: Those of them whose size may change.
+    elastic: set[JobId] = field(default_factory=set)
     #: Pending jobs by the job they depend on.
     dependents: dict[JobId, set[JobId]] = field(default_factory=dict)
     #: Pending jobs with --dependency=singleton.
@@ -183,16 +197,21 @@ class ClusterState(Struct):
         changed = self.partition_states.get(name)
         return changed if changed is not None else self.partitions[name].state
 
+    @property
+    def wants_passes(self) -> bool:
+        """Could a pass start anything, or make it larger?"""
+        return bool(self.queue) or bool(self.elastic)
+
     def is_eligible(self, job: Job) -> bool:
         """May the scheduler start it?"""
         return job.state is JobState.PENDING and not job.held and job.eligible_time > 0
 
     def configure(self, configuration: Configuration) -> None:
         """Nodes and partitions as now declared. A node that is gone stays while jobs are on it."""
-        self.configuration = configuration
+        before, self.configuration = self.configuration, configuration
         self.kept = Kept()
         self.queue.partition_changed()
-        self.partitions = {p.name: p for p in configuration.partitions}
+        self.partitions = {p.name: self._set(p, before) for p in configuration.partitions}
         declared = {spec.name: spec for spec in configuration.nodes}
         for name, spec in declared.items():
             self._declare(name, spec)
@@ -207,13 +226,36 @@ class ClusterState(Struct):
         self.partitions_of_node = {name: tuple(names) for name, names in by_node.items()}
         self.next_job_id = max(self.next_job_id, JobId(configuration.limits.first_job_id))
         self.accounts.settings = configuration.accounts
-        partition_qos = {p.name: p.qos for p in configuration.partitions if p.qos}
-        self.accounts.set_partition_qos(partition_qos, self.jobs.values())
+        self._count_by_partition_qos()
         self.accounts.capacity_is_known = False
         looks = looks_of(configuration)
         if looks != self.queue.looks:
             self.queue.looks = looks
             self._queue_anew()
+
+    def _set(self, partition: Partition, before: Configuration) -> Partition:
+        """As configured, but for what is set; which of that is still true after a change from `before`."""
+        settings = self.partition_settings.pop(partition.name, None)
+        kept = still_set(settings, before.partition(partition.name), partition) if settings else {}
+        if not kept or settings_problem(partition, kept):
+            return partition
+        self.partition_settings[partition.name] = kept
+        return with_settings(partition, kept)
+
+    def set_partition(self, name: str, settings: dict[str, str]) -> None:
+        configured = self.configuration.partition(name)
+        assert configured is not None, name
+        self.partition_settings[name] = settings
+        self.partitions[name] = with_settings(configured, settings)
+        self._count_by_partition_qos()
+        self.kept = Kept()
+        self.queue.partition_changed(name)
+        # Passes know partitions by name: with a topology of its own the cluster is another one to them.
+        self.place_nodes()
+
+    def _count_by_partition_qos(self) -> None:
+        partition_qos = {p.name: p.qos for p in self.partitions.values() if p.qos}
+        self.accounts.set_partition_qos(partition_qos, self.jobs.values())
 
     def place_nodes(self) -> None:
         """The topology, from the configuration and from what nodes have reported."""
@@ -237,6 +279,8 @@ class ClusterState(Struct):
             self.queue.add(job)
         if job.state.holds_nodes:
             self.active.add(job.id)
+            if job.is_elastic:
+                self.elastic.add(job.id)
             self._count_licenses(job, 1)
         if job.state is JobState.PENDING:
             for clause in job.dependencies:
@@ -258,6 +302,7 @@ class ClusterState(Struct):
         self.queue.discard(job.id)
         if job.id in self.active:
             self.active.discard(job.id)
+            self.elastic.discard(job.id)
             self._count_licenses(job, -1)
         self.ended.pop(job.id, None)
         self.singletons.discard(job.id)

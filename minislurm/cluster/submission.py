@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from minislurm.cluster import licenses, reservations
 from minislurm.cluster.accounts import longest_s, refuse_access, refuse_job, refuse_priority, with_account
 from minislurm.cluster.budgets import is_amount
+from minislurm.cluster.elastic_jobs import refuse_elastic, refuse_elastic_components
 from minislurm.cluster.events import Event, JobSubmitted
+from minislurm.cluster.fitting import refuse_what_never_fits
 from minislurm.cluster.het_jobs import component_spec, refuse_components
 from minislurm.cluster.messages import Caller, SubmitJob
 from minislurm.cluster.spares import with_spares
@@ -21,6 +23,7 @@ from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.ids import JobId
 from minislurm.domain.job import Job, JobSpec
 from minislurm.domain.node import Node
+from minislurm.domain.preemption import is_wish
 from minislurm.domain.resources import ResourceRequest, capability_number
 from minislurm.domain.states import PartitionState, Reason
 from minislurm.scheduling.limits import least_tres
@@ -42,7 +45,7 @@ def decide_submission(state: ClusterState, message: SubmitJob, now: float) -> li
 def _decide_components(state: ClusterState, message: SubmitJob, now: float) -> list[Event] | Refusal:
     """A heterogeneous job is accepted as a whole or not at all; ids in a row, the leader's first."""
     leader = message.spec
-    refusal = refuse_components(leader, message.components)
+    refusal = refuse_components(leader, message.components) or refuse_elastic_components(message)
     if refusal is not None:
         return refusal
     jobs: list[Job] = []
@@ -78,7 +81,9 @@ def _accepted(
     if refusal is not None:
         return refusal
     job = record_of(state, with_defaults(state, charged, partition), partition, now)
-    refusal = reservations.refuse_use(state, job, partition.nodes)
+    refusal = refuse_what_never_fits(state, job.request, partition)
+    if refusal is None:
+        refusal = reservations.refuse_use(state, job, partition.nodes)
     if refusal is None and job.priority is not None and not caller.is_operator:
         refusal = refuse_priority(state.accounts, job, partition)
     if refusal is None and state.accounts.limits_are_enforced:
@@ -89,7 +94,9 @@ def _accepted(
 def _partition_of(state: ClusterState, spec: JobSpec) -> Partition | Refusal:
     if not spec.partition:
         default = state.configuration.default_partition
-        return default or Refusal(RefusalCode.INVALID_PARTITION, details=("No partition specified",))
+        if default is None:
+            return Refusal(RefusalCode.INVALID_PARTITION, details=("No partition specified",))
+        return state.partitions[default.name]
     found = state.partitions.get(spec.partition)
     if found is None:
         detail = f"invalid partition specified: {spec.partition}"
@@ -124,7 +131,13 @@ def _refuse(
         return Refusal(RefusalCode.ACCESS)
     if spec.request.exclusive_user not in (None, spec.user_id):
         return Refusal(RefusalCode.ACCESS)
-    return refuse_bid(state, spec.bid, partition.name) or check_request(state, spec.request, partition)
+    if not is_wish(spec.preemption):
+        return Refusal(RefusalCode.NOT_SUPPORTED, details=("preemption: no such policy or number",))
+    return (
+        refuse_bid(state, spec.bid, partition.name)
+        or refuse_elastic(spec)
+        or check_request(state, spec.request, partition)
+    )
 
 
 def refuse_partition_state(state: ClusterState, partition: Partition) -> Refusal | None:

@@ -39,6 +39,8 @@ def all_timers(state: ClusterState, now: float) -> Iterator[Effect]:
             yield SetTimer(now + prepare_timeout_s, PrepareTimeout(job.id, job.run))
         elif job.state is JobState.RUNNING:
             yield from run_timers(job)
+            if job.joins_in_place:
+                yield SetTimer(now + prepare_timeout_s, PrepareTimeout(job.id, job.run))
     for reservation in state.reservations.values():
         yield from reservation_timers(reservation)
 
@@ -95,8 +97,8 @@ def run_timers(job: Job) -> list[Effect]:
         timers.append(SetTimer(job.deadline, DeadlineReached(job.id, job.run)))
     if job.gives_way:
         timers.append(SetTimer(job.checkpoint_deadline, CheckpointDeadline(job.id, job.run)))
-    elif job.spec.checkpoint_interval_s and not job.checkpoint_requested:
-        timers.append(SetTimer(due_time(job), CheckpointDue(job.id, job.run)))
+    if (due := due_time(job)) < math.inf:
+        timers.append(SetTimer(due, CheckpointDue(job.id, job.run)))
     if not job.time_limit_s:
         return timers
     end = job.expected_end_time

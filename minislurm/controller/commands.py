@@ -13,8 +13,9 @@ from minislurm.cluster.effects import (
     PrepareRun,
     SignalRun,
     StartRun,
+    TellNodes,
 )
-from minislurm.cluster.victims import grace_in_s
+from minislurm.cluster.victims import grace_of_s
 from minislurm.controller.blobs import split_environment
 from minislurm.controller.engine import Engine
 from minislurm.domain.arrays import shape_of
@@ -59,6 +60,11 @@ def command_message(engine: Engine, command: NodeCommand) -> node_pb2.Command | 
                     continue_first=command.continue_first,
                 )
             )
+        case TellNodes():
+            job = engine.state.jobs.get(command.job_id)
+            if job is None or job.run != command.run:
+                return None
+            return node_pb2.Command(tell_nodes=_tell(job))
         case ForgetRun():
             return node_pb2.Command(forget_run=node_pb2.ForgetRun(job_id=command.job_id, run=command.run))
         case AskCheckpoint():
@@ -71,6 +77,14 @@ def command_message(engine: Engine, command: NodeCommand) -> node_pb2.Command | 
             )
         case _:
             assert_never(command)
+
+
+def _tell(job: Job) -> node_pb2.TellNodes:
+    message = node_pb2.TellNodes(job_id=job.id, run=job.run, signal=job.spec.elastic_signal)
+    for part in job.allocation:
+        if part.node not in job.leaving:
+            codec.fill(message.allocation.add(), part)
+    return message
 
 
 def _ask_checkpoint(engine: Engine, command: AskCheckpoint) -> node_pb2.Command | None:
@@ -91,8 +105,8 @@ def _ask_checkpoint(engine: Engine, command: AskCheckpoint) -> node_pb2.Command 
 
 def _kill_wait_s(engine: Engine, command: EndRun) -> float:
     job = engine.state.jobs.get(command.job_id)
-    if command.cause is EndCause.PREEMPT and job is not None:
-        grace_s = grace_in_s(engine.state, job.partition)
+    if command.cause in (EndCause.PREEMPT, EndCause.RESIZE) and job is not None:
+        grace_s = grace_of_s(engine.state, job)
         # Who was asked first has saved, or has had its time to.
         return min(grace_s, AFTER_SAVING_S) if job.checkpoint_deadline else grace_s
     timers = engine.configuration.timers
@@ -118,6 +132,9 @@ def _prepare(engine: Engine, job: Job, command: PrepareRun) -> node_pb2.PrepareR
         kill_wait_s=engine.configuration.timers.kill_wait_s,
     )
     codec.fill(message.job, job)
+    for part in job.joining:
+        codec.fill(message.job.allocation.add(), part)
+    message.job.ClearField("joining")
     if job.array_task_id is not None:
         # A task has no use for the ids of thousands of others.
         message.job.spec.ClearField("array_tasks")

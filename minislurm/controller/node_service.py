@@ -7,6 +7,7 @@ import logging
 from typing import Any
 
 from minislurm.cluster.messages import (
+    CheckpointFailed,
     CheckpointListener,
     CheckpointMade,
     Message,
@@ -159,6 +160,8 @@ def _message_of(node: NodeName, report: Any) -> Message:
             return StepEnded(node, job_id, run, StepId(ended.step_id), ended.exit_code, ended.exit_signal)
         case "checkpoint_made":
             return _checkpoint(job_id, run, report.checkpoint_made)
+        case "checkpoint_failed":
+            return CheckpointFailed(job_id, run, report.checkpoint_failed.request)
         case "checkpoint_listener":
             return CheckpointListener(job_id, run)
     raise MinislurmError(f"node {node} sent a report of an unknown kind")

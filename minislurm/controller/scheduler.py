@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from math import inf
 from typing import TYPE_CHECKING
 
-from minislurm.cluster.messages import PlacementProposed, PreemptionProposed
+from minislurm.cluster.messages import PlacementProposed, PreemptionProposed, ResizeProposed
 from minislurm.cluster.runs import array_slots
 from minislurm.cluster.snapshot import snapshot
 from minislurm.controller.engine import Engine
@@ -80,7 +80,7 @@ class Scheduler:
             rest = min(_PASS_SHARE * self._last_pass_s, _LONGEST_REST_S)
             await asyncio.sleep(max(settings.batching_delay_s, rest))
             self._wanted.clear()
-            if self._engine.journal.broken is None and self._engine.state.queue:
+            if self._engine.journal.broken is None and self._engine.state.wants_passes:
                 await self._pass(settings.yield_after_s)
 
     async def _wait_for_nodes(self) -> None:
@@ -100,16 +100,19 @@ class Scheduler:
             if number % _STANDINGS_AT_ONCE == 0:
                 await asyncio.sleep(0)
         started = time.perf_counter()
-        for placement in plan.placements:
-            transaction = self._engine.tell(self._proposal(placement))
+        for proposed in plan.in_order():
+            message = (
+                self._proposal(proposed) if isinstance(proposed, Placement) else PreemptionProposed(proposed)
+            )
+            transaction = self._engine.tell(message)
             if transaction.refusal is not None:
                 # The state went on while the pass ran; the next pass sees it as it is.
                 self._wanted.set()
             if time.perf_counter() - started > yield_after_s:
                 await asyncio.sleep(0)
                 started = time.perf_counter()
-        for preemption in plan.preemptions:
-            if self._engine.tell(PreemptionProposed(preemption)).refusal is not None:
+        for resizes in plan.resizes:
+            if self._engine.tell(ResizeProposed(resizes)).refusal is not None:
                 self._wanted.set()
         self._wake_at(plan.wake_time)
         old, self._standings = self._standings, standings

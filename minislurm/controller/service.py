@@ -251,9 +251,10 @@ class ControllerService(controller_pb2_grpc.ControllerServicer):
     @_answers_errors
     async def UpdatePartition(self, request: Any, context: Any) -> Any:
         state = PartitionState.__members__.get(request.state)
-        if state is None:
+        if request.state and state is None:
             raise Refusal(RefusalCode.NOT_SUPPORTED)
-        await self._engine.act(UpdatePartition(request.name, self._caller(context), state))
+        caller, settings = self._caller(context), dict(request.settings)
+        await self._engine.act(UpdatePartition(request.name, caller, state, settings))
         return controller_pb2.ActReply()
 
     # Reservations

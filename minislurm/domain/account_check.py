@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from minislurm.domain import tres
 from minislurm.domain.accounts import (
     QOS_FLAGS,
+    QOS_PREEMPT_MODES,
     ROOT,
     Account,
     AccountTree,
@@ -70,6 +71,7 @@ def _qos(tree: AccountTree) -> Iterator[str]:
         for flag in qos.flags:
             if flag not in QOS_FLAGS:
                 yield f"QOS {qos.name}: flag {flag} is not supported (there are {', '.join(QOS_FLAGS)})"
+        yield from _preemption(tree, qos)
     named: list[tuple[str, Account | Association]] = [(a.name, a) for a in tree.accounts.values()]
     named += [(f"user {a.user} in {a.account}", a) for a in tree.associations.values()]
     for where, item in named:
@@ -78,6 +80,27 @@ def _qos(tree: AccountTree) -> Iterator[str]:
                 yield f"{where}: no such QOS {name}"
         if item.default_qos and item.qos and item.default_qos not in item.qos:
             yield f"{where}: the default QOS {item.default_qos} is not among its QOS"
+
+
+def _preemption(tree: AccountTree, qos: Qos) -> Iterator[str]:
+    """Whom its jobs may preempt, and nobody in a circle: A drives out B, B drives out A."""
+    for name in qos.preempt:
+        if name not in tree.qos:
+            yield f"QOS {qos.name}: no such QOS {name} to preempt"
+    if qos.preempt_mode not in QOS_PREEMPT_MODES:
+        listed = ", ".join(mode for mode in QOS_PREEMPT_MODES if mode)
+        yield f"QOS {qos.name}: PreemptMode {qos.preempt_mode} is not supported (there are cluster, {listed})"
+    for what, seconds in (("PreemptExemptTime", qos.preempt_exempt_s), ("GraceTime", qos.grace_s)):
+        if seconds is not None and not 0 <= seconds <= _MOST:
+            yield f"QOS {qos.name}: {what} must be 0 or more seconds"
+    below, left = set[str](), list(qos.preempt)
+    while left:
+        name = left.pop()
+        if name not in below and name in tree.qos:
+            below.add(name)
+            left += tree.qos[name].preempt
+    if qos.name in below:
+        yield f"QOS {qos.name}: would preempt itself (Preempt={','.join(qos.preempt)})"
 
 
 def _amounts(tree: AccountTree) -> Iterator[str]:

@@ -26,6 +26,8 @@ ROOT = "root"
 NORMAL = "normal"
 #: What this version knows of Slurm's flags of a QOS.
 QOS_FLAGS = ("DenyOnLimit", "OverPartQOS")
+#: What becomes of a QOS' jobs that give way; "": what their partition says.
+QOS_PREEMPT_MODES = ("", "requeue", "cancel")
 K = TypeVar("K")
 T = TypeVar("T")
 
@@ -107,6 +109,13 @@ class Qos(Struct, frozen=True):
     max_wall_s: float | None = None
     min_priority: int | None = None
     max_priority: int | None = None
+    #: The QOS whose jobs its own may preempt (Preempt).
+    preempt: tuple[str, ...] = ()
+    #: What becomes of its jobs when they give way, one of `QOS_PREEMPT_MODES`.
+    preempt_mode: str = ""
+    #: As victims; None: as the partition has it (PreemptExemptTime, GraceTime).
+    preempt_exempt_s: float | None = None
+    grace_s: float | None = None
 
     @property
     def denies(self) -> bool:

@@ -30,7 +30,7 @@ class Checkpoint(Struct, frozen=True):
     duration_s: float = 0.0
     #: When it was reported (Unix seconds).
     time: float = 0.0
-    #: Why it was asked for ("user", "interval", "preempt", "time_slice"); "": it was not.
+    #: Why it was asked for ("user", "interval", "time_limit", "preempt", "time_slice"); "": it was not.
     reason: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
     #: Newest time of modification of its files when it was reported: by it and the size it is known again.
@@ -38,10 +38,13 @@ class Checkpoint(Struct, frozen=True):
 
 
 class CheckpointSignal(Struct, frozen=True):
-    """``--checkpoint-signal=SIG[@grace]``: asks for a checkpoint. `grace_s` None: the cluster's."""
+    """``--checkpoint-signal=[B:]SIG[@grace]``: asks for a checkpoint those processes that catch it. `grace_s`
+    None: the cluster's. `to_shells`: also shells, which catch every signal when they have anything to do at
+    their exit, and then end: only for a script with a trap for this one."""
 
     signal: int
     grace_s: float | None = None
+    to_shells: bool = False
 
 
 def is_known(checkpoints: Iterable[Checkpoint], new: Checkpoint) -> bool:

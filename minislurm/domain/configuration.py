@@ -122,10 +122,30 @@ class PreemptionSection(Struct, frozen=True):
     limit_per_job: int = 0
     #: So many runs end for one job at most; 0: no limit
     max_victims: int = 0
+    #: Who gives way first: who loses least ("cost"); or as other systems have it, for comparison: "youngest",
+    #: lowest "priority", fewest "nodes", or of other "accounts", then by priority, then the youngest
+    victim_order: str = "cost"
+    #: What accounts take back from those that borrow: "off", their "guarantee", or their "fair_share" as well
+    reclaim: str = "off"
+    #: A run that has come back after a preemption is left alone for so long.
+    cooldown_s: float = 0.0
+    #: Nobody gives way to a job whose priority is not by so much above its own; 0: that does not matter
+    min_priority_difference: int = 0
+    #: A job waits so long at most for the next checkpoints of those that are to give way to it.
+    checkpoint_wait_s: float = 60.0
+    #: From a job's start until it does new work, where it does not say.
+    restart_s: float = 30.0
     #: A run that can be asked for a checkpoint has so long to make it before it is ended, unless its
     #: --checkpoint-signal says otherwise, which it may up to the limit.
     checkpoint_grace_s: float = 60.0
     checkpoint_grace_limit_s: float = 600.0
+
+
+class ElasticSection(Struct, frozen=True):
+    #: So long after an elastic job's run has started, or its size was changed, it does not grow.
+    grow_cooldown_s: float = 60.0
+    #: So long after it gave nodes back it is not asked for more, unless its asker outranks it.
+    shrink_cooldown_s: float = 30.0
 
 
 class AccountsSection(Struct, frozen=True):
@@ -272,6 +292,7 @@ class Configuration(Struct, frozen=True):
     jobs: JobsSection = JobsSection()
     accounts: AccountsSection = AccountsSection()
     preemption: PreemptionSection = PreemptionSection()
+    elastic: ElasticSection = ElasticSection()
     node: NodeSection = NodeSection()
     nodes: tuple[NodeSpec, ...] = ()
     partitions: tuple[Partition, ...] = ()

@@ -95,14 +95,19 @@ def _partitions(partitions: tuple[Partition, ...], known: set[str]) -> Iterator[
         yield from _node_names(where, partition.nodes, known)
         if not partition.nodes and known:
             yield f"{where} nodes", 'must name at least one node ("ALL" for every node)'
-        if partition.max_nodes is not None and partition.min_nodes > partition.max_nodes:
-            yield f"{where} min_nodes = {partition.min_nodes}", f"is above max_nodes ({partition.max_nodes})"
-        lowest, highest = partition.min_priority, partition.max_priority
-        if lowest is not None and highest is not None and lowest > highest:
-            yield f"{where} min_priority = {lowest}", f"is above max_priority ({highest})"
-        default, most = partition.default_time_s, partition.max_time_s
-        if default is not None and most is not None and default > most:
-            yield f"{where} default_time_s = {default:g}", f"is above max_time_s ({most:g})"
+        yield from ((f"{where} {key}", what) for key, what in partition_problems(partition))
+
+
+def partition_problems(partition: Partition) -> Iterator[tuple[str, str]]:
+    """Yields ("min_nodes = 3", "is above …")."""
+    if partition.max_nodes is not None and partition.min_nodes > partition.max_nodes:
+        yield f"min_nodes = {partition.min_nodes}", f"is above max_nodes ({partition.max_nodes})"
+    lowest, highest = partition.min_priority, partition.max_priority
+    if lowest is not None and highest is not None and lowest > highest:
+        yield f"min_priority = {lowest}", f"is above max_priority ({highest})"
+    default, most = partition.default_time_s, partition.max_time_s
+    if default is not None and most is not None and default > most:
+        yield f"default_time_s = {default:g}", f"is above max_time_s ({most:g})"
 
 
 def _topology(domains: tuple[DomainSpec, ...], known: set[str]) -> Iterator[tuple[str, str]]:

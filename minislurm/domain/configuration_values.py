@@ -41,6 +41,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
         "affinity",
     ),
     "enforce": ("limits", "associations", "off"),
+    "victim_order": ("cost", "youngest", "priority", "nodes", "accounts"),
+    "reclaim": ("off", "guarantee", "fair_share"),
     "tracking": ("auto", "cgroup", "process"),
     "gpu_probe": ("auto", "nvml", "none"),
 }

@@ -37,7 +37,9 @@ class RefusalCode(Enum):
 
     INVALID_JOB_ID = "Invalid job id specified"
     INVALID_PARTITION = "Invalid partition name specified"
+    INVALID_PARTITION_SETTING = "Invalid partition configuration"
     INVALID_NODE_NAME = "Invalid node name specified"
+    NODES_NOT_IN_PARTITION = "Requested nodes not in this partition"
     INVALID_NODE_COUNT = "Node count specification invalid"
     INVALID_ARRAY = "Invalid job array specification"
     INVALID_TIME_LIMIT = "Requested time limit is invalid (missing or exceeds some limit)"
@@ -87,6 +89,7 @@ class RefusalCode(Enum):
     INVALID_USER = "Invalid user id"
     INVALID_BID = "Invalid bid specification"
     INVALID_LICENSES = "Invalid license specification"
+    INVALID_ELASTIC = "Invalid specification of an elastic job"
     HET_COMPONENT = "Operation not permitted on individual component of heterogeneous job"
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from minislurm.domain.checkpoint import Checkpoint, CheckpointSignal
 from minislurm.domain.ids import BATCH_STEP, JobId, NodeName, RunNumber, StepId
+from minislurm.domain.preemption import PreemptionRecord, PreemptionWish
 from minislurm.domain.resources import NodeAllocation, ResourceRequest, TresAmount
 from minislurm.domain.states import JobState, Reason
 
@@ -151,6 +152,13 @@ class JobSpec(Struct, frozen=True):
     checkpoint_restart_s: float | None = None
     #: Makes a checkpoint (a line for /bin/sh); "": none.
     checkpoint_command: str = ""
+    #: Whom the job may preempt; None: as the cluster has it.
+    preemption: PreemptionWish | None = None
+    #: How its runs change their number of nodes: "restart" (the next run has the new one) or "in-place"; "":
+    #: they do not.
+    elastic: str = ""
+    #: Sent to the batch script whenever the nodes of its run have changed in place; 0: none.
+    elastic_signal: int = 0
 
     @property
     def is_array(self) -> bool:
@@ -169,6 +177,7 @@ class EndCause(Enum):
     BATCH_KILLED = "batch_killed"  # scancel -b without a signal
     DEADLINE = "deadline"
     PREEMPT = "preempt"
+    RESIZE = "resize"  # an elastic job's next run has more nodes, or fewer
 
 
 class Step(Struct):
@@ -296,16 +305,69 @@ class Job(Struct):
     checkpoints: tuple[Checkpoint, ...] = ()
     #: When the run was asked for one that it has not yet reported; 0: none is asked for.
     checkpoint_requested: float = 0.0
-    #: Why: "user", "interval", "preempt", "time_slice".
+    #: Why: "user", "interval", "time_limit", "preempt", "time_slice".
     checkpoint_reason: str = ""
     #: Of a run that gives way when it has saved: when it must at the latest; 0: it was not asked to.
     checkpoint_deadline: float = 0.0
-    #: Why such a run is requeued ("preempt", "time_slice"); "": it is not.
+    #: Why such a run is requeued ("time_limit", "preempt", "time_slice"); "": it is not.
     comes_back: str = ""
     #: Some process of the run has said that it wants to know when a checkpoint is wanted.
     checkpoint_listens: bool = False
     #: Reports that were of another run.
     checkpoints_dropped: int = 0
+    #: For so many starts others have given way or are giving way, since then (of an array: of its tasks).
+    claims: int = 0
+    claim_time: float = 0.0
+    #: When its runs gave way, to whom and at what cost; the newest last.
+    preemptions: tuple[PreemptionRecord, ...] = ()
+
+    # Of an elastic job (cluster/README.md, "Elastic jobs").
+    #: Held for it: its run gets them when they are ready, or its next run has them.
+    joining: tuple[NodeAllocation, ...] = ()
+    #: Nodes of the allocation that it gives back.
+    leaving: tuple[NodeName, ...] = ()
+    #: The run ends, and the next one starts at once, on the nodes of this one but for `leaving`, and on
+    #: `joining`.
+    keeps_nodes: bool = False
+    #: What earlier runs, whose nodes this one has kept, have had of the time limit.
+    limit_used_s: float = 0.0
+    #: When its size was last changed, from how many nodes, and why ("grow", "shrink", "node_fail", "update").
+    resize_time: float = 0.0
+    resized_from: int = 0
+    resize_kind: str = ""
+    #: While COMPLETING: since when.
+    ending_time: float = 0.0
+    #: Until then what its run had is in `attained_service_s` already; 0: from its start on it is not.
+    service_time: float = 0.0
+
+    @property
+    def is_elastic(self) -> bool:
+        return bool(self.spec.elastic)
+
+    @property
+    def resizes_in_place(self) -> bool:
+        return self.spec.elastic == "in-place"
+
+    @property
+    def is_resizing(self) -> bool:
+        return bool(self.joining or self.leaving or self.keeps_nodes)
+
+    @property
+    def joins_in_place(self) -> bool:
+        """Nodes are being prepared to join its run."""
+        return bool(self.joining) and self.resizes_in_place
+
+    @property
+    def held_parts(self) -> tuple[NodeAllocation, ...]:
+        """What is taken for it on nodes, while it holds nodes."""
+        parts = self.allocation
+        if self.state is JobState.COMPLETING and not self.replacing:
+            parts = tuple([part for part in parts if part.node in self.open_nodes or self.keeps(part.node)])
+        return (*parts, *self.joining, *self.spares)
+
+    def keeps(self, node: NodeName) -> bool:
+        """Is the node, which its ending run has, also the next one's?"""
+        return self.keeps_nodes and node not in self.leaving
 
     @property
     def parts(self) -> tuple[NodeAllocation, ...]:
@@ -382,4 +444,4 @@ class Job(Struct):
         """When the time limit ends it; infinity without one. Only while it holds nodes."""
         if not self.time_limit_s:
             return float("inf")
-        return self.start_time + self.time_limit_s + self.suspended_time_s
+        return self.start_time + self.time_limit_s + self.suspended_time_s - self.limit_used_s

@@ -7,6 +7,9 @@ from msgspec import Struct
 from minislurm.domain.ids import Bitmap, NodeName
 from minislurm.domain.reservation import LicenseCount
 
+#: As `ResourceRequest.nodes_step`.
+DOUBLING = -1
+
 
 class GpuGroup(Struct, frozen=True):
     """GPUs of one type on one node. `type` is "" where the configuration names none."""
@@ -112,11 +115,26 @@ class ResourceRequest(Struct, frozen=True, cache_hash=True):
     spread: bool = False
     #: `tasks` are those of `nodes_min` nodes; more nodes bring more, in proportion (no ``--ntasks``).
     tasks_follow_nodes: bool = False
+    #: It runs on `nodes_min` nodes or a multiple of so many more; `DOUBLING`: or on twice as many, and so on;
+    #: 0: on any number up to `nodes_max`.
+    nodes_step: int = 0
 
     @property
     def limits_domains(self) -> bool:
         """May it have to wait although nodes enough are free, because of where they are?"""
         return bool((self.topology_level and self.topology_required) or self.switches or self.segment)
+
+
+def size_within(request: ResourceRequest, nodes: int) -> int:
+    """The greatest number of nodes that its steps allow, and that is no more than `nodes` (at least
+    `nodes_min`) or its maximum."""
+    nodes = min(nodes, request.nodes_max) if request.nodes_max else nodes
+    least = max(1, request.nodes_min)
+    if request.nodes_step == DOUBLING:
+        while 2 * least <= nodes:
+            least *= 2
+        return least
+    return nodes - max(0, nodes - least) % max(1, request.nodes_step)
 
 
 def share_on_node(request: ResourceRequest, tasks: int) -> int:

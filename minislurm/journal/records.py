@@ -65,6 +65,8 @@ def changed_records(state: ClusterState, seq: int, unused_blobs: list[str]) -> S
         configuration=state.configuration_text,
         partition_states={name: value.value for name, value in state.partition_states.items()},
     )
+    for name, settings in state.partition_settings.items():
+        header.partition_settings[name].values.update(settings)
     snapshot.records.append(("header", "", header.SerializeToString()))
     return snapshot
 
@@ -137,6 +139,7 @@ def load_snapshot(store: Stored) -> ClusterState:
         state.history.records[history.user_id, history.similar] = history
     state.accounts.version = header.accounts_version
     state.partition_states = {k: PartitionState(v) for k, v in header.partition_states.items()}
+    state.partition_settings = {k: dict(v.values) for k, v in header.partition_settings.items()}
     if header.configuration:
         state.configure(configuration_file.from_json(header.configuration))
         state.configuration_text = header.configuration

@@ -116,7 +116,11 @@ class CheckpointDesk:
         if not newest:
             return None
         asked = [(one.path, one.size_bytes, one.modified) for one in newest]
-        index = await keeper.ask("choose", _FILES_S, checkpoints=asked)
+        try:
+            index = await keeper.ask("choose", _FILES_S, checkpoints=asked)
+        finally:
+            if not directory:
+                self.forget(prepare.key)
         for one in newest[:index]:
             log.warning("run %s: %s is not as it was reported: it is not used", prepare.key, one.path)
         return newest[index] if index is not None else None
@@ -190,6 +194,8 @@ class CheckpointDesk:
             return
         for name in self._left(key):
             line = self._take(key, name, record.prepare.job.spec.user_id)
+            if not line:
+                continue
             try:
                 message = read_message(line)
                 checkpoint = read_report(message.get("report"), key.run, time.time())
@@ -209,17 +215,20 @@ class CheckpointDesk:
     def _take(self, key: RunKey, name: str, user_id: int) -> bytes:
         """A file that the job's user has put there; b"" for anything else that they may have put there."""
         path = f"{self._files.reports(key)}/{name}"
+        line = b""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            try:
+            with open(descriptor, "rb") as file:
                 status = os.fstat(descriptor)
-                is_theirs = stat.S_ISREG(status.st_mode) and status.st_uid == user_id
-                return os.read(descriptor, LONGEST_LINE) if is_theirs else b""
-            finally:
-                os.close(descriptor)
-                os.unlink(path)
+                if stat.S_ISREG(status.st_mode) and status.st_uid == user_id:
+                    line = file.read(LONGEST_LINE)
         except OSError:
-            return b""
+            pass
+        try:
+            os.unlink(path)
+        except OSError:
+            pass  # a folder; it goes with the run
+        return line
 
     # --- who listens -------------------------------------------------------------------------------------
 

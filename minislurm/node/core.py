@@ -21,6 +21,7 @@ from minislurm.node.messages import (
     Action,
     Ask,
     BatchExited,
+    CheckpointFailed,
     CheckpointListener,
     CheckpointMade,
     Command,
@@ -58,6 +59,8 @@ from minislurm.node.messages import (
     StepExited,
     StepStarted,
     TellAsked,
+    TellNodes,
+    WriteNodes,
 )
 
 #: Signals that end a program are announced in the job's output.
@@ -70,6 +73,7 @@ _MESSAGES = {
     EndCause.DEADLINE: " DUE TO DEADLINE",
     EndCause.REQUEUE: " DUE TO JOB REQUEUE",
     EndCause.PREEMPT: " DUE TO PREEMPTION",
+    EndCause.RESIZE: " DUE TO JOB RESIZE",
     EndCause.NODE_FAIL: " DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS",
 }
 
@@ -105,6 +109,8 @@ class RunRecord(Struct):
     next_command: StepId = CHECKPOINT_STEP
     #: A checkpoint is wanted.
     asked: Ask | None = None
+    #: The request that was fulfilled last.
+    answered: float = 0.0
     #: Some process of the run wants to know of that.
     listens: bool = False
     #: Reported in this run by way of this node, and the last of them; `unsaid`: the controller may not know.
@@ -135,6 +141,8 @@ class NodeCore:
                 return self._end(message, now)
             case Signal():
                 return self._signal(message, now)
+            case TellNodes():
+                return self._tell_nodes(message)
             case Forget():
                 return self._forget(message.key, now)
             case Ask():
@@ -302,6 +310,21 @@ class NodeCore:
             )
         return actions
 
+    def _tell_nodes(self, command: TellNodes) -> list[Action]:
+        """Steps that begin from now on see them; the script finds them in a file."""
+        record = self.runs.get(command.key)
+        if record is None or record.phase is Phase.CLEAN:
+            return []
+        job = record.prepare.job
+        if command.allocation == job.allocation:
+            return []
+        record.prepare = replace(record.prepare, job=replace(job, allocation=command.allocation))
+        actions: list[Action] = [WriteNodes(command.key)]
+        batch = record.steps.get(BATCH_STEP)
+        if command.signal and batch is not None and not batch.exited and record.ending is None:
+            actions.append(SignalStep(command.key, BATCH_STEP, command.signal, "leader"))
+        return actions
+
     def _forget(self, key: RunKey, now: float) -> list[Action]:
         record = self.runs.get(key)
         if record is None:
@@ -329,8 +352,9 @@ class NodeCore:
         spec = record.prepare.job.spec
         if spec.checkpoint_signal is not None:
             # Only to those that catch it: of the others it would be the end.
+            to = "catch_or_shell" if spec.checkpoint_signal.to_shells else "catch"
             actions += [
-                SignalStep(record.key, step_id, spec.checkpoint_signal.signal, "catch")
+                SignalStep(record.key, step_id, spec.checkpoint_signal.signal, to)
                 for step_id, step in record.steps.items()
                 if not step.exited and step_id > CHECKPOINT_STEP
             ]
@@ -342,6 +366,15 @@ class NodeCore:
             actions.append(RunCheckpointCommand(record.key, step_id))
         return actions
 
+    def _command_ended(self, record: RunRecord, exit: Exit) -> list[Action]:
+        """What it has made it has reported. If it failed, and nothing else can save, nobody need wait."""
+        asked, spec = record.asked, record.prepare.job.spec
+        failed = exit.exit_code or exit.exit_signal or exit.launch_failed
+        others = record.listens or spec.checkpoint_signal is not None
+        if asked is None or not failed or others or record.answered == asked.request:
+            return []
+        return [CheckpointFailed(record.key, asked.request)]
+
     def _made(self, event: Made, now: float) -> list[Action]:
         record = self.runs.get(event.key)
         if record is None or record.phase in (Phase.PREPARING, Phase.PREPARED):
@@ -352,7 +385,7 @@ class NodeCore:
         actions: list[Action] = []
         asked, answers = record.asked, 0.0
         if asked is not None and event.request in (None, asked.request):
-            answers = asked.request
+            answers = record.answered = asked.request
             took_s = made.duration_s or max(0.0, now - asked.request)
             made = replace(made, reason=asked.reason, duration_s=took_s)
             if asked.deadline == inf:
@@ -422,6 +455,8 @@ class NodeCore:
                 actions += self._batch_exited(record, event, now)
             else:
                 actions.append(StepEnded(event.key, event.step_id, event.exit))
+                if event.step_id <= CHECKPOINT_STEP:
+                    actions += self._command_ended(record, event.exit)
         if event.clean:
             actions += self._step_clean(event.key, event.step_id)
         return actions

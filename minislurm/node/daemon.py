@@ -59,6 +59,7 @@ from minislurm.node.messages import (
     StepEnded,
     StepExited,
     TellAsked,
+    WriteNodes,
 )
 from minislurm.node.orders import ShepherdOrder
 from minislurm.node.programs import ProgramFailed, run_program
@@ -161,6 +162,8 @@ class Daemon:
                 self._prepare(action)
             case SaveRun():
                 self._save(action)
+            case WriteNodes():
+                self._write_nodes(action.key)
             case LaunchBatch():
                 self._launch_batch(action.key)
             case SignalStep():
@@ -243,6 +246,8 @@ class Daemon:
             return
         try:
             self._files.make(message, key)
+            if command.job.resizes_in_place:
+                self._files.write_nodes(key, command.job)
             if self._cgroups is not None:
                 self._cgroups.make_run(key)
         except OSError as error:
@@ -277,6 +282,19 @@ class Daemon:
         except OSError as error:
             # The shepherd's own line says that it runs; the controller says again what it wants ended.
             log.error("run %s: its phase is not on disk: %s", action.key, error)
+
+    def _write_nodes(self, key: RunKey) -> None:
+        try:
+            self._files.write_nodes(key, self.core.runs[key].prepare.job)
+        except OSError as error:
+            log.error("run %s: its nodes cannot be listed: %s", key, error)
+
+    def _prepared(self, key: RunKey) -> Prepare:
+        """What the run was prepared with, and where its nodes are listed now."""
+        prepare = self.core.runs[key].prepare
+        if not prepare.job.resizes_in_place:
+            return prepare
+        return replace(prepare, nodelist_file=self._files.nodes_path(key))
 
     def _finish(self, key: RunKey) -> None:
         self._environments.pop(key, None)
@@ -315,7 +333,7 @@ class Daemon:
     # --- steps -------------------------------------------------------------------------------------------
 
     def _launch_batch(self, key: RunKey) -> None:
-        prepare = self.core.runs[key].prepare
+        prepare = self._prepared(key)
         environment = self._environments.get(key, {})
         if not prepare.job.spec.checkpoint_command:
             self._environments.pop(key, None)
@@ -345,7 +363,7 @@ class Daemon:
     def launch_step(self, key: RunKey, request: StepRequest) -> StepProcess:
         """A step that the core has admitted. Raises OSError."""
         step_id = request.shape.step_id
-        prepare = self.core.runs[key].prepare
+        prepare = self._prepared(key)
         try:
             order = step_order(prepare, request, self._place, self._where(key, step_id))
         except OSError:
@@ -465,10 +483,11 @@ class Daemon:
         for run in self._files.find():
             record = run.record
             self.core.restore(record)
+            # Before its end: whatever a run has reported counts.
+            self._adopt_checkpoints(record)
             if record.phase is not Phase.CLEAN:
                 self._environments[record.key] = parse(run.environment)
                 self._adopt_steps(run)
-            self._adopt_checkpoints(record)
         if self._cgroups is not None:
             self._cgroups.remove_others(set(self.core.runs))
         if self.core.runs:
@@ -479,7 +498,7 @@ class Daemon:
             self._say(report)
         if record.phase in (Phase.RUNNING, Phase.EXITED):
             self.checkpoints.collect(record.key)
-            if BATCH_STEP in record.steps and checkpoint_directory(record.prepare):
+            if self.checkpoints.must_prepare(record.prepare) and checkpoint_directory(record.prepare):
                 self._spawn(self.checkpoints.watch(record.prepare, record.began))
 
     def _adopt_steps(self, run: FoundRun) -> None:

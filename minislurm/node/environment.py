@@ -195,6 +195,8 @@ def job_environment(prepare: Prepare, place: Place) -> dict[str, str]:
         environment["SLURM_RESTART_COUNT"] = str(job.restarts)
     if prepare.restart_reason:
         environment["MINISLURM_RESTART_REASON"] = prepare.restart_reason
+    if prepare.nodelist_file:
+        environment["MINISLURM_NODELIST_FILE"] = prepare.nodelist_file
     return environment | checkpoint_line(prepare, place) | _checkpoints(prepare)
 
 

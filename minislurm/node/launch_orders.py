@@ -21,7 +21,7 @@ from minislurm.node.messages import Prepare
 from minislurm.node.orders import ShepherdOrder, TaskOrder
 
 #: Causes of requeues after which the log of the earlier runs must not be lost.
-_KEEPING_CAUSES = ("preempt", "time_slice", "node_fail", "timeout", "task_fail")
+_KEEPING_CAUSES = ("preempt", "time_slice", "node_fail", "timeout", "task_fail", "resize")
 
 
 class Where(Struct, frozen=True):

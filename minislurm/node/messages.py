@@ -15,6 +15,7 @@ from minislurm.domain.arrays import ArrayShape
 from minislurm.domain.checkpoint import Checkpoint
 from minislurm.domain.ids import JobId, RunNumber, StepId
 from minislurm.domain.job import EndCause, Job
+from minislurm.domain.resources import NodeAllocation
 
 
 class RunKey(NamedTuple):
@@ -54,6 +55,8 @@ class Prepare(Struct, frozen=True):
     #: What the run starts from: the newest checkpoint that is still there, whole. Found out on the batch
     #: host.
     resume: Checkpoint | None = None
+    #: Of an elastic run that changes in place: where its nodes are listed; "": nowhere.
+    nodelist_file: str = ""
 
 
 class Start(Struct, frozen=True):
@@ -76,6 +79,14 @@ class Signal(Struct, frozen=True):
     step_id: StepId | None = None
     full: bool = False
     continue_first: bool = False
+
+
+class TellNodes(Struct, frozen=True):
+    """The nodes of an elastic run are these now. `signal`: for the batch script; 0: none."""
+
+    key: RunKey
+    allocation: tuple[NodeAllocation, ...]
+    signal: int = 0
 
 
 class Forget(Struct, frozen=True):
@@ -171,7 +182,7 @@ class LeaseEnded(Struct, frozen=True):
     kill_wait_s: float
 
 
-Command = Prepare | Start | End | Signal | Forget | Ask | Delete
+Command = Prepare | Start | End | Signal | TellNodes | Forget | Ask | Delete
 Event = (
     Prepared | NotPrepared | StepStarted | StepExited | StepClean | RunFinished | LeaseEnded | Made | Listens
 )
@@ -193,13 +204,19 @@ class SaveRun(Struct, frozen=True):
     phase: Phase
 
 
+class WriteNodes(Struct, frozen=True):
+    """The file that lists the run's nodes is written anew."""
+
+    key: RunKey
+
+
 class LaunchBatch(Struct, frozen=True):
     key: RunKey
 
 
 class SignalStep(Struct, frozen=True):
-    """`to`: "all" processes of the step, those that "catch" the signal, the script alone ("leader") or its
-    process "group"."""
+    """`to`: "all" processes of the step, those that "catch" the signal and are no shell ("catch_or_shell": or
+    are one), the script alone ("leader") or its process "group"."""
 
     key: RunKey
     step_id: StepId
@@ -293,6 +310,13 @@ class CheckpointMade(Struct, frozen=True):
     answers: float = 0.0
 
 
+class CheckpointFailed(Struct, frozen=True):
+    """The --checkpoint-command, the run's only way to save, has not done what was asked."""
+
+    key: RunKey
+    request: float
+
+
 class CheckpointListener(Struct, frozen=True):
     key: RunKey
 
@@ -305,11 +329,13 @@ Report = (
     | RunCleaned
     | StepEnded
     | CheckpointMade
+    | CheckpointFailed
     | CheckpointListener
 )
 Action = (
     PrepareRun
     | SaveRun
+    | WriteNodes
     | LaunchBatch
     | SignalStep
     | EndStep

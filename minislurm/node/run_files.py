@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from minislurm.domain.checkpoint import Checkpoint
 from minislurm.domain.errors import ConfigurationError
 from minislurm.domain.ids import BATCH_STEP, CHECKPOINT_STEP, JobId, RunNumber, StepId
+from minislurm.domain.job import Job
 from minislurm.node import spool
 from minislurm.node.core import RunRecord
 from minislurm.node.messages import Ask, CheckpointMade, Exit, Phase, RunKey
@@ -137,6 +138,20 @@ class RunFiles:
                 os.fchown(descriptor, message.job.spec.user_id, message.job.spec.group_id)
         finally:
             os.close(descriptor)
+
+    def nodes_path(self, key: RunKey) -> str:
+        return f"{self.path(key)}/nodes"
+
+    def write_nodes(self, key: RunKey, job: Job) -> None:
+        """The names of the job's nodes, one a line. Whoever reads sees the old ones or the new ones."""
+        path = self.nodes_path(key)
+        descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            os.fchmod(descriptor, 0o644)
+            os.write(descriptor, "".join(f"{part.node}\n" for part in job.allocation).encode())
+        finally:
+            os.close(descriptor)
+        os.replace(f"{path}.new", path)
 
     def save(self, key: RunKey, phase: Phase) -> None:
         self._append({"run": str(key), "phase": phase.value, "time": time.time()}, key)

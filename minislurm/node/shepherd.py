@@ -464,8 +464,7 @@ class Shepherd:
             self._forgotten = True
 
     def _signal(self, request: dict[str, Any]) -> None:
-        """`to`: "all" processes of the step, those of them that "catch" it, the batch script alone
-        ("leader"), or its process group."""
+        """`to`: see `messages.SignalStep`."""
         if self._end is not None:
             return
         self._write_message(request.get("message", ""))
@@ -473,8 +472,9 @@ class Shepherd:
         for number in (*numbers, request["signal"]):
             if request["to"] == "all":
                 send_signal(self._tracker.pids(), number)
-            elif request["to"] == "catch":
-                send_signal(catchers(self._tracker.pids(), number), number)
+            elif request["to"] in ("catch", "catch_or_shell"):
+                shells = request["to"] == "catch_or_shell"
+                send_signal(catchers(self._tracker.pids(), number, shells=shells), number)
             else:
                 for pid in list(self._task_of_pid):
                     send_signal([-pid if request["to"] == "group" else pid], number)

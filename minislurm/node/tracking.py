@@ -87,17 +87,26 @@ def send_signal(pids: Iterable[int], number: int) -> None:
             pass
 
 
-def catchers(pids: Iterable[int], number: int) -> list[int]:
-    """Those that have a handler for the signal (SigCgt of proc(5))."""
+#: Each installs handlers for all signals when it has something to do at its exit (bash: `trap … EXIT`), does
+#: that, and ends: that it catches a signal does not mean that it could do with it.
+_SHELLS = frozenset(
+    {"bash", "sh", "dash", "ash", "busybox", "ksh", "ksh93", "mksh", "zsh", "fish", "csh", "tcsh"}
+)
+
+
+def catchers(pids: Iterable[int], number: int, *, shells: bool) -> list[int]:
+    """Those that have a handler for the signal (SigCgt of proc(5)); `shells`: also those that are a shell."""
     found: list[int] = []
     for pid in pids:
         try:
             with open(f"/proc/{pid}/status", "rb") as file:
                 text = file.read()
+            # Not the process' name, which is the script's.
+            program = os.path.basename(os.readlink(f"/proc/{pid}/exe")).partition(" ")[0]
         except OSError:
             continue
         caught = text.partition(b"\nSigCgt:")[2].split(None, 1)
-        if caught and int(caught[0], 16) >> (number - 1) & 1:
+        if caught and int(caught[0], 16) >> (number - 1) & 1 and (shells or program not in _SHELLS):
             found.append(pid)
     return found
 

@@ -11,10 +11,12 @@ from minislurm.domain.exhaustive import assert_never
 from minislurm.domain.ids import JobId, RunNumber, StepId
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.node import NodeFacts
+from minislurm.domain.resources import NodeAllocation
 from minislurm.node.core import RunRecord
 from minislurm.node.messages import (
     Ask,
     BatchExited,
+    CheckpointFailed,
     CheckpointListener,
     CheckpointMade,
     Command,
@@ -33,6 +35,7 @@ from minislurm.node.messages import (
     Signal,
     Start,
     StepEnded,
+    TellNodes,
 )
 from minislurm.rpc.codec import fill, from_proto, to_proto
 from minislurm.rpc.gen import node_pb2
@@ -52,6 +55,9 @@ def command(message: node_pb2.Command) -> Command | None:
             signal = message.signal_run
             step_id = StepId(signal.step_id) if signal.HasField("step_id") else None
             return Signal(_key(signal), signal.signal, step_id, signal.full, signal.continue_first)
+        case "tell_nodes":
+            parts = tuple(from_proto(NodeAllocation, item) for item in message.tell_nodes.allocation)
+            return TellNodes(_key(message.tell_nodes), parts, message.tell_nodes.signal)
         case "forget_run":
             return Forget(_key(message.forget_run))
         case "ask_checkpoint":
@@ -85,6 +91,7 @@ def _key(
     | node_pb2.StartRun
     | node_pb2.EndRun
     | node_pb2.SignalRun
+    | node_pb2.TellNodes
     | node_pb2.ForgetRun
     | node_pb2.AskCheckpoint
     | node_pb2.DeleteCheckpoint,
@@ -115,6 +122,8 @@ def report(said: Report) -> node_pb2.Report:
             message.step_ended.step_id = said.step_id
         case CheckpointMade():
             _fill_made(message.checkpoint_made, said)
+        case CheckpointFailed():
+            message.checkpoint_failed.request = said.request
         case CheckpointListener():
             message.checkpoint_listener.SetInParent()
         case _:

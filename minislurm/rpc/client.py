@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -206,11 +206,11 @@ class ControllerClient:
             ),
         )
 
-    def update_partition(self, name: str, state: str) -> None:
-        self._call(
-            self._stub.UpdatePartition,
-            controller_pb2.UpdatePartitionRequest(request_id=new_request_id(), name=name, state=state),
-        )
+    def update_partition(self, name: str, state: str = "", settings: Mapping[str, str] | None = None) -> None:
+        """`settings`: `domain/partition_settings.py`."""
+        request = controller_pb2.UpdatePartitionRequest(request_id=new_request_id(), name=name, state=state)
+        request.settings.update(settings or {})
+        self._call(self._stub.UpdatePartition, request)
 
     def create_reservation(self, changes: ReservationChanges) -> str:
         """Its name."""

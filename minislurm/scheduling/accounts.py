@@ -13,6 +13,7 @@ from minislurm.domain.tres import Tres
 from minislurm.scheduling.fair_share import FairKey, FairOrder, History
 from minislurm.scheduling.limits import (
     Charged,
+    Hit,
     Ledger,
     Limits,
     PriorityRange,
@@ -23,7 +24,9 @@ from minislurm.scheduling.limits import (
     priority_range,
     tres_of_shares,
 )
-from minislurm.scheduling.model import RequestClass, Wait
+from minislurm.scheduling.model import RequestClass, Snapshot, Wait
+from minislurm.scheduling.reclaim import Laws, Party, party_of
+from minislurm.scheduling.rivals import levels_of
 
 if TYPE_CHECKING:
     from minislurm.scheduling.nodes import Share
@@ -54,7 +57,10 @@ class AccountsSnapshot(Struct, frozen=True):
 class AccountsPass:
     """The accounts in one pass. Without a snapshot of them nothing is limited and every factor is 0."""
 
-    def __init__(self, snapshot: AccountsSnapshot | None, settings: SchedulerSection) -> None:
+    def __init__(
+        self, snapshot: AccountsSnapshot | None, settings: SchedulerSection, whole: Snapshot | None = None
+    ) -> None:
+        """`whole`: what the accounts are part of, where somebody may have to give way."""
         self._snapshot = snapshot
         self._settings = settings
         self._limits: Limits | None = None
@@ -70,6 +76,17 @@ class AccountsPass:
             self._limits = Limits(
                 snapshot.book or RuleBook(snapshot.tree), snapshot.ledger.copy(), snapshot.capacity
             )
+        #: Who gives way to whom. Its limits are of what runs without what is about to end, and with those
+        #: for whom that is kept.
+        self.laws: Laws | None = None
+        self._keeps = False
+        self._least: dict[int, Party] = {}
+        #: By QOS that may preempt others.
+        self._levels: dict[str, int] = {}
+        if whole is not None:
+            self._levels = levels_of(whole.qos_preempts)
+            if self._limits is not None and _may_give_way(whole):
+                self.laws = _laws_of(whole, self._limits)
 
     def __bool__(self) -> bool:
         """Are there any?"""
@@ -79,11 +96,22 @@ class AccountsPass:
         self, jobs: RequestClass, shares: Sequence[Share] | None = None, rows: Mapping[str, int] | None = None
     ) -> Wait | None:
         """Why one more job of the class may not start (there, with `shares`); it holds nobody up."""
-        if shares is None and self._snapshot is not None and self._snapshot.enforces_access:
-            hit = access_hit(self._snapshot.tree, jobs.partition, jobs.account, jobs.qos)
-            if hit is not None:
-                return Wait(hit.reason, detail=hit.detail)
-        return None if self._limits is None else self._limits.blocked(jobs, shares, rows)
+        if shares is None and (closed := self._closed(jobs)) is not None:
+            return closed
+        if self._limits is None:
+            return None
+        wait = self._limits.blocked(jobs, shares, rows)
+        if wait is None and self._keeps and self.laws is not None:
+            # Nor may it take the room under a limit that is kept for who comes before it.
+            wait = self.laws.limits.blocked(jobs, shares, rows)
+        return wait
+
+    def _closed(self, jobs: RequestClass) -> Wait | None:
+        """Why its partition does not take it at all."""
+        if self._snapshot is None or not self._snapshot.enforces_access:
+            return None
+        hit = access_hit(self._snapshot.tree, jobs.partition, jobs.account, jobs.qos)
+        return Wait(hit.reason, detail=hit.detail) if hit is not None else None
 
     def priority_range(self, jobs: RequestClass) -> PriorityRange | None:
         """In which the multifactor priority of the class is kept; None: it is free."""
@@ -121,11 +149,59 @@ class AccountsPass:
             for who, amounts in charged:
                 limits.charge(who, amounts, -1)
 
+    def change(
+        self,
+        jobs: RequestClass,
+        before: Sequence[Share],
+        after: Sequence[Share],
+        rows: Mapping[str, int],
+    ) -> Hit | None:
+        """Why a run of the class may not have these shares instead of those. It is charged with them if it
+        may."""
+        limits = self._limits
+        if limits is None:
+            return None
+        who, old, new = charged_of(jobs), tres_of_shares(before, rows), tres_of_shares(after, rows)
+        limits.charge(who, old, -1)
+        hit = limits.hit(who, new, jobs.time_limit_s)
+        limits.charge(who, new if hit is None else old)
+        return hit
+
     def started(self, jobs: RequestClass, shares: Sequence[Share], rows: Mapping[str, int]) -> None:
         if self._limits is not None:
             self._limits.started(jobs, shares, rows)
+        if self.laws is not None:
+            self.laws.charge(Party(charged_of(jobs), tres_of_shares(shares, rows)))
         if self._fair is not None:
             self._fair.started(jobs.account, jobs.user_name, tres_of_shares(shares, rows))
+
+    # Who gives way
+
+    def kept_for(self, jobs: RequestClass, shares: Sequence[Share], rows: Mapping[str, int]) -> None:
+        """It will start there when others have gone."""
+        if self.laws is not None:
+            self._keeps = True
+            self.laws.keep(Party(charged_of(jobs), tres_of_shares(shares, rows)))
+
+    def blocked_then(
+        self, jobs: RequestClass, shares: Sequence[Share], rows: Mapping[str, int]
+    ) -> Wait | None:
+        """As `blocked`, when those have gone that are about to."""
+        limits = self._limits if self.laws is None else self.laws.limits
+        closed = self._closed(jobs)
+        return closed if limits is None or closed is not None else limits.blocked(jobs, shares, rows)
+
+    def party(self, jobs: RequestClass) -> Party:
+        """Whom one more job of the class is charged to, and what it asks for at least."""
+        found = self._least.get(id(jobs))
+        if found is None:
+            asked = least_tres(jobs.request, jobs.partition) if self.laws is not None else {}
+            found = self._least[id(jobs)] = Party(charged_of(jobs), asked)
+        return found
+
+    def is_entitled(self, jobs: RequestClass) -> bool:
+        """With one more job of the class, is its account still within what is its own?"""
+        return self.laws is not None and self.laws.is_entitled(self.party(jobs))
 
     def priority(self, jobs: RequestClass) -> float:
         """The fair-share, QOS and association parts of the multifactor priority: weight × factor of each."""
@@ -162,17 +238,40 @@ class AccountsPass:
         return self._snapshot is not None and (partition.order or self._settings.order) == "fair"
 
     def fair_key(self, jobs: RequestClass) -> FairKey:
-        """Where the class stands under the order `fair`, () for any other; never less than before."""
+        """Where the class stands under the order `fair`, () for any other; never less than before.
+
+        A QOS that may preempt another comes before it: who may take the other's place while it runs need not
+        wait behind it. Then, where accounts take back what is theirs, those that are within it.
+        """
+        key = self._fair_share_key(jobs)
+        if self.laws is not None and self.laws.reclaims:
+            key = (((0.0 if self.is_entitled(jobs) else 1.0), ""), *key)
+        return ((-float(self._levels.get(jobs.qos, 0)), ""), *key) if self._levels else key
+
+    def _fair_share_key(self, jobs: RequestClass) -> FairKey:
         taken = self._snapshot
         if taken is None or not self.is_fair(jobs.partition):
             return ()
         if self._fair is None:
-            running = {
-                (holder.name, holder.user): use.tres
-                for holder, use in (self._limits.ledger if self._limits else taken.ledger).uses.items()
-                if holder.kind == "user"
-            }
+            ledger = self._limits.ledger if self._limits else taken.ledger
+            users = [(holder, use) for holder, use in ledger.uses.items() if holder.kind == "user"]
+            running = {(holder.name, holder.user): use.tres for holder, use in users}
+            count = sum(use.jobs for _, use in users)
             self._fair = FairOrder(
-                taken.tree, running, taken.history.usage, taken.capacity, taken.half_life_s
+                taken.tree, running, taken.history.usage, taken.capacity, taken.half_life_s, count
             )
         return self._fair.key(jobs.account, jobs.user_name)
+
+
+def _may_give_way(whole: Snapshot) -> bool:
+    return whole.preemption.reclaim != "off" or any(run.preempt_mode != "off" for run in whole.running)
+
+
+def _laws_of(whole: Snapshot, limits: Limits) -> Laws:
+    then = Limits(limits.book, limits.ledger.copy(), limits.capacity)
+    for run in whole.running:
+        if not run.end_time:
+            then.charge(*party_of(run), -1)
+    classes = [part for jobs in whole.classes for part in (jobs, *jobs.parts)]
+    waiting = [(jobs.account, jobs.user_name) for jobs in classes if jobs.jobs]
+    return Laws(whole.preemption.reclaim, then, waiting)

@@ -6,10 +6,13 @@ equal jobs are merged by the order of their next job; the first job that cannot 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Mapping
+from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
 from math import isfinite
 
+import numpy as np
+
 from minislurm.domain.configuration import Partition
+from minislurm.domain.preemption import NO_WISH
 from minislurm.domain.resources import NodeAllocation
 from minislurm.domain.states import Reason
 from minislurm.scheduling.accounts import AccountsPass
@@ -19,6 +22,8 @@ from minislurm.scheduling.capacity import Capacity
 from minislurm.scheduling.components import claims_of, longest_s
 from minislurm.scheduling.conservative import ConservativeBackfill
 from minislurm.scheduling.draft import Draft, asked_of
+from minislurm.scheduling.elastic import Grower, Growth, changing
+from minislurm.scheduling.limits import Hit, tres_of_shares
 from minislurm.scheduling.lineup import Lineup
 from minislurm.scheduling.model import (
     PRIORITY,
@@ -28,6 +33,7 @@ from minislurm.scheduling.model import (
     Plan,
     Preemption,
     RequestClass,
+    Resize,
     Snapshot,
     Wait,
 )
@@ -35,13 +41,13 @@ from minislurm.scheduling.nodes import Counts, Mask, Share
 from minislurm.scheduling.openings import Openings
 from minislurm.scheduling.order import Entry, Queue, Ranking, Turn
 from minislurm.scheduling.place import choose
-from minislurm.scheduling.preemption import Victims
+from minislurm.scheduling.preemption import Victim, Victims, preemption_of, rival_of
 from minislurm.scheduling.ranks import Ranks
-from minislurm.scheduling.rivals import Rival
 from minislurm.scheduling.room import Room
 from minislurm.scheduling.rooms import RoomMaker, Rooms
 from minislurm.scheduling.single import fits
 from minislurm.scheduling.strategies import Strategies
+from minislurm.scheduling.surplus import Fit, Surplus
 from minislurm.scheduling.together import Together
 from minislurm.scheduling.work import finished
 from minislurm.scheduling.workspace import Candidate, Head, Verdicts, Workspace
@@ -68,13 +74,13 @@ def steps(
     """
     workspace = workspace if workspace is not None else Workspace()
     yield from workspace.load(snapshot)
-    accounts = AccountsPass(snapshot.accounts, snapshot.settings)
+    accounts = AccountsPass(snapshot.accounts, snapshot.settings, snapshot)
     ranking = Ranking(snapshot, accounts, len(workspace.table.inventory), workspace.cpus)
     draft, queue = Draft(), Queue(accounts, Ranks(snapshot, accounts, workspace.total_of))
     lineup = Lineup(snapshot, workspace, ranking)
     if not explain and (as_before := lineup.plan_as_before(queue)) is not None:
         return as_before
-    cycle = _Cycle(snapshot, workspace, accounts, queue, lineup.heads, explain=explain)
+    cycle = _Cycle(snapshot, workspace, accounts, queue, lineup.heads, draft, explain=explain)
 
     turns: list[Turn] = []
     for number, jobs in enumerate(lineup.others, start=1):
@@ -103,17 +109,26 @@ def steps(
             if glances % _GLANCES:
                 continue
         elif (limit := (yield from _start(turn, cycle, queue, draft))) is not None:
-            # Its account's, user's or QOS' limit, not the nodes: it holds nobody else up.
-            draft.wait(turn, limit)
+            # Its account's, user's or QOS' limit, not the nodes: it holds nobody else up. But there may be
+            # room under it when others have given way.
+            held = yield from cycle.make_way(turn)
+            draft.wait(turn, *((held, limit) if held is not None else (limit,)))
         elif (turn.is_startable and queue.is_overtaken(turn)) or (yield from _settle(turn, cycle, draft)):
             queue.add(turn)
         yield
+    #: Of whom nobody knows whether they could use what is left.
+    skipped: dict[str, Partition] = {}
     for turn in queue.rest():
-        draft.wait(turn, cycle.why_beyond_depth(turn))
+        wait = cycle.why_beyond_depth(turn)
+        if wait is PRIORITY:
+            skipped[turn.jobs.partition.name] = turn.jobs.partition
+        draft.wait(turn, wait)
         yield
     draft.preemptions, draft.wake_time = cycle.preemptions, cycle.victims.wake_time
+    if cycle.surplus.matters:
+        yield from _resize(cycle, skipped, draft)
     plan = draft.plan()
-    if workspace.verdicts is not None and not (plan.placements or plan.limited):
+    if workspace.verdicts is not None and not (plan.placements or plan.limited or plan.resizes):
         workspace.verdicts.plan = plan
     return with_prices(plan, draft.bids, accounts, workspace.filters) if draft.bids else plan
 
@@ -158,6 +173,19 @@ def _start_components(turn: Turn, cycle: _Cycle, draft: Draft) -> Generator[None
     return limit
 
 
+def _resize(cycle: _Cycle, skipped: Mapping[str, Partition], draft: Draft) -> Generator[None, None, None]:
+    """Elastic runs get what is left, but for the nodes of partitions where not everybody was looked at."""
+    draft.resizes += cycle.handbacks
+    for grower in cycle.growth.growers():
+        if not cycle.surplus.is_asked(grower.run):
+            joining = yield from cycle.grow(grower, skipped.values())
+            if joining:
+                draft.resizes.append((Resize(grower.run.job_id, grower.run.run, joining),))
+        yield
+    draft.stays = cycle.growth.stays
+    draft.wake_time = min(draft.wake_time, cycle.growth.wake_time, cycle.surplus.wake_time)
+
+
 def _settle(turn: Turn, cycle: _Cycle, draft: Draft) -> Generator[None, None, bool]:
     """Says why the next job waits, where it does. True: those behind it come later, each in its own place."""
     if turn.startable > 0:
@@ -190,6 +218,7 @@ class _Cycle:
         accounts: AccountsPass,
         queue: Queue,
         heads: Mapping[str, Partition],
+        draft: Draft,
         *,
         explain: bool,
     ) -> None:
@@ -207,8 +236,14 @@ class _Cycle:
         self._capacity = Capacity(workspace.filters, workspace.table.free)
         kind = ConservativeBackfill if settings.backfill == "conservative" else Backfill
         self._openings = Openings(workspace.table.inventory, snapshot)
-        self.victims = Victims(snapshot, workspace.table.inventory)
+        self._snapshot = snapshot
+        self._draft = draft
+        self.victims = Victims(snapshot, workspace.table.inventory, accounts.laws)
         self.preemptions: list[Preemption] = []
+        elastic = changing(snapshot)
+        self.growth = Growth(snapshot, elastic, workspace.table.inventory, workspace.filters)
+        self.surplus = Surplus(self._now, elastic, workspace.table.inventory)
+        self.handbacks: list[tuple[Resize, ...]] = []
         self._backfill = kind(snapshot, workspace.filters, self._capacity, workspace.timeline)
         #: By `Candidate.head`: so many blocked jobs have been met, the head first.
         self._blocked_in: dict[str, int] = {}
@@ -229,7 +264,8 @@ class _Cycle:
         #: Whether nothing but room decides where jobs may be. Known when all classes have been seen.
         self._is_plain = False
         keeps = settings.backfill == "easy" and not explain and self._openings.are_trivial
-        keeps = keeps and not self.victims.matter  # time alone may bring a way to start
+        # Time alone may bring a way to start, or to grow.
+        keeps = keeps and not self.victims.matter and not self.surplus.matters
         if keeps and workspace.is_still and workspace.verdicts is not None:
             self._last = workspace.verdicts if workspace.verdicts.settings is settings else None
         workspace.verdicts = Verdicts(settings, self._blocked, {}, self._capacity) if keeps else None
@@ -332,6 +368,36 @@ class _Cycle:
             allocations.append((yield from self._place(jobs, shares, end)))
         return allocations
 
+    # Elastic runs (elastic.py)
+
+    def grow(
+        self, grower: Grower, skipped: Iterable[Partition]
+    ) -> Generator[None, None, tuple[NodeAllocation, ...]]:
+        """What the run gets besides what it has."""
+        run, jobs, rows = grower.run, grower.jobs, self._table.inventory.rows
+        if jobs.bid and not self._accounts.bid(jobs):
+            return ()  # nothing is left to pay it with
+        allowed: Mask = np.ones(len(self._table.inventory), dtype=np.bool_)
+        open_now = self._openings.allowed(jobs, self._now)
+        closed = [self._filters.members(partition).mask for partition in skipped]
+        for mask in (~self._closed if self._closed is not None else None, open_now, *[~m for m in closed]):
+            if mask is not None:
+                allowed = allowed & mask
+
+        def charge(jobs: RequestClass, before: Sequence[Share], after: Sequence[Share]) -> Hit | None:
+            return self._accounts.change(jobs, before, after, rows)
+
+        counts = [self._table.free, *self._backfill.reached_by(run.end_time)]
+        shares = self.growth.find(grower, counts, allowed, charge)
+        if not shares:
+            return ()
+        shares = self._table.settle(shares)
+        allocation = yield from self._table.place(shares)
+        self._capacity.started(shares)
+        self._backfill.started(shares, run.end_time)
+        self._openings.started(jobs, shares)
+        return allocation
+
     # Blocked
 
     def why_behind_heads(self, turn: Turn) -> Wait | None:
@@ -379,11 +445,13 @@ class _Cycle:
             wait = self._why(turn)
             self._blocked[turn.key] = (self._now + turn.limit_s, wait)
             yield
-        if self.victims.matter and wait.reason is Reason.RESOURCES and not jobs.parts:
-            held = yield from self._preempt(turn)
+        head = turn.candidate.head
+        if wait.reason is Reason.RESOURCES and (
+            not self._blocked_in.get(head) or self._accounts.is_entitled(jobs)
+        ):
+            held = yield from self.make_way(turn)
             if held is not None:
                 return held
-        head = turn.candidate.head
         position = self._blocked_in.get(head, 0)
         self._blocked_in[head] = position + 1
         if position:
@@ -401,29 +469,72 @@ class _Cycle:
         wait = yield from self._plan_head(turn, wait)
         return wait
 
-    def _preempt(self, turn: Turn) -> Generator[None, None, Wait | None]:
-        """Runs that give way to the next job of the class; what becomes free is kept for it. None: none may,
-        or it would not start for all that."""
-        jobs = turn.jobs
-        open_now = self._openings.allowed(jobs, self._now)
-        free = yield from self._backfill.free_soon(self.victims.with_leaving(self._table.free))
-
-        def fits(counts: Counts) -> list[Share] | None:
-            return choose(self._room_in(turn.candidate, [at_least_zero(counts.copy())], open_now))
-
-        rival, is_single = Rival(jobs.partition, turn.job.eligible_time), jobs.request.nodes_max == 1
-        way = yield from self.victims.find(rival, free, fits, single_node=is_single)
-        if way is None or self.limit(turn, way.shares) is not None:
+    def make_way(self, turn: Turn) -> Generator[None, None, Wait | None]:
+        """Runs that give way to the next job of the class, or elastic ones that give nodes back; what becomes
+        free is kept for it. None: none may, or it would not start for all that."""
+        jobs, victims = turn.jobs, self.victims
+        if not (victims.matter or self.surplus.matters) or jobs.parts or turn.startable < 1:
             return None
-        self.victims.choose(way)
+        if not self._openings.has_licenses(jobs):
+            return None
+        open_now = self._openings.allowed(jobs, self._now)
+        free = yield from self._backfill.free_soon(victims.with_leaving(self._table.free))
+        rows = self._table.inventory.rows
+
+        def fits(counts: Counts, gone: Sequence[Victim]) -> list[Share] | None:
+            shares = choose(self._room_in(turn.candidate, [at_least_zero(counts.copy())], open_now))
+            if shares is None or not self._has_accounts:
+                return shares
+            with victims.gone(gone):
+                return shares if self._accounts.blocked_then(jobs, shares, rows) is None else None
+
+        if self.surplus.matters and fits(free, ()) is None:
+            wait = yield from self._hand_back(turn, free, lambda counts: fits(counts, ()))
+            if wait is not None:
+                return wait
+        most = (jobs.preemption or NO_WISH).most(self._snapshot.preemption.max_victims)
+        is_single = jobs.request.nodes_max == 1
+        rival = rival_of(turn, self._snapshot, self._accounts)
+        way = yield from victims.find(rival, free, fits, single_node=is_single, most=most)
+        if way is None:
+            return None
+        victims.choose(way)
+        self.surplus.spare([victim.run.job_id for victim in way.victims])
         for victim in way.victims:
             self._backfill.leave_early(victim.shares, victim.run.end_time)
         self._backfill.hold(jobs.partition, self._now + turn.limit_s, way.shares, way.then)
+        if self._has_accounts:
+            self._accounts.kept_for(jobs, way.shares, rows)
         names = tuple([self._table.inventory.names[share.node] for share in way.shares])
-        if way.victims:
-            victims = tuple([(victim.run.job_id, victim.run.run) for victim in way.victims])
-            self.preemptions.append(Preemption(turn.job.job_id, victims, names, way.cost))
-        return Wait(Reason.RESOURCES, start_estimate=self._now, planned_nodes=names)
+        if way.victims and way.time <= self._now:
+            tres, after = tres_of_shares(way.shares, rows), self._draft.placed
+            self.preemptions.append(preemption_of(way, turn.job.job_id, names, rival.priority, tres, after))
+        return Wait(Reason.RESOURCES, start_estimate=way.time, planned_nodes=names)
+
+    def _hand_back(self, turn: Turn, free: Counts, fits: Fit) -> Generator[None, None, Wait | None]:
+        """The same by nodes that elastic runs have beyond their minimum. Only for the first that waits in its
+        partition: whoever is behind a head would be let past it."""
+        jobs, names = turn.jobs, self._table.inventory.names
+        if self._blocked_in.get(turn.candidate.head, 0):
+            return None
+        found = yield from self.surplus.find(jobs.partition, self._filters.allowed(jobs), free, fits)
+        if found is None:
+            return None
+        self.surplus.choose(found)
+        self.victims.leave(found.given)
+        for run, shares in found.given:
+            self._backfill.leave_early(shares, run.end_time)
+        self._backfill.hold(jobs.partition, self._now + turn.limit_s, found.shares, found.then)
+        if self._has_accounts:
+            self._accounts.kept_for(jobs, found.shares, self._table.inventory.rows)
+        preemptor = turn.job.job_id
+        resizes = [
+            Resize(run.job_id, run.run, leaving=tuple([names[s.node] for s in shares]), preemptor=preemptor)
+            for run, shares in found.given
+        ]
+        self.handbacks.append(tuple(resizes))
+        planned = tuple([names[share.node] for share in found.shares])
+        return Wait(Reason.RESOURCES, start_estimate=self._now, planned_nodes=planned)
 
     def _plan_head(self, turn: Turn, wait: Wait) -> Generator[None, None, Wait]:
         """Reserves for the next job of the class; `wait` with what is planned for it."""

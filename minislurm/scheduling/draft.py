@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
+from minislurm.domain.ids import JobId
 from minislurm.domain.resources import NodeAllocation
 from minislurm.scheduling.model import (
     Asked,
@@ -13,6 +14,7 @@ from minislurm.scheduling.model import (
     PriorityLine,
     QueuedJob,
     RequestClass,
+    Resize,
     Standing,
     Wait,
 )
@@ -33,6 +35,9 @@ class Draft:
         self.preemptions: list[Preemption] = []
         #: See `Plan.wake_time`.
         self.wake_time = inf
+        self.resizes: list[tuple[Resize, ...]] = []
+        #: See `Plan.stays`.
+        self.stays: dict[JobId, str] = {}
 
     def start(
         self, turn: Turn, allocation: tuple[NodeAllocation, ...], parts: tuple[Placement, ...] = ()
@@ -41,9 +46,17 @@ class Draft:
         if turn.jobs.bid:
             self.bids.append((len(self._placements), turn.jobs))
         asked = asked_of(turn.jobs)
-        placement = Placement(turn.job.job_id, turn.task_id, allocation, asked=asked, parts=parts)
+        priority = turn.priority.at(turn.job.eligible_time)
+        placement = Placement(
+            turn.job.job_id, turn.task_id, allocation, asked=asked, parts=parts, priority=priority
+        )
         self._placements.append(placement)
         turn.start()
+
+    @property
+    def placed(self) -> int:
+        """Placements so far."""
+        return len(self._placements)
 
     def limit(self, turn: Turn) -> None:
         """The rest of the next job waits for the limit of its array."""
@@ -59,7 +72,9 @@ class Draft:
 
     def plan(self) -> Plan:
         waiting = tuple(self._standings), tuple(self._limited)
-        return Plan(tuple(self._placements), *waiting, tuple(self.preemptions), self.wake_time)
+        preemptions, resizes = tuple(self.preemptions), tuple(self.resizes)
+        stays = tuple(self.stays.items())
+        return Plan(tuple(self._placements), *waiting, preemptions, self.wake_time, resizes, stays)
 
 
 def asked_of(jobs: RequestClass) -> Asked:

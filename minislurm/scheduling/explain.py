@@ -15,6 +15,7 @@ from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.states import Reason
 from minislurm.scheduling.accounts import AccountsPass
 from minislurm.scheduling.cycle import steps
+from minislurm.scheduling.filters import Filters, asks_for_gpus
 from minislurm.scheduling.model import (
     TASK_LIMIT,
     Placement,
@@ -25,6 +26,7 @@ from minislurm.scheduling.model import (
     Standing,
     Wait,
 )
+from minislurm.scheduling.nodes import Mask
 from minislurm.scheduling.order import Queue, Ranking, Turn
 from minislurm.scheduling.ranks import Ranks
 from minislurm.scheduling.workspace import Workspace
@@ -173,15 +175,15 @@ class _Before(Struct, frozen=True):
 def _before(
     snapshot: Snapshot, plan: Plan, jobs: RequestClass, job_id: JobId, workspace: Workspace
 ) -> Generator[None, None, _Before]:
-    """Those whom the pass comes to before the job, in its order, as far as they want nodes of its partition
-    and can ever start."""
+    """Those whom the pass comes to before the job, in its order, as far as they may want the same nodes and
+    can ever start."""
     yield from workspace.load(snapshot)
     accounts = AccountsPass(snapshot.accounts, snapshot.settings)
     ranking = Ranking(snapshot, accounts, len(workspace.table.inventory), workspace.cpus)
     queue = Queue(accounts, Ranks(snapshot, accounts, workspace.total_of))
-    turns, rivals = [], _Rivals(jobs.partition)
+    turns, rivals = [], _Rivals(jobs, workspace.filters)
     for other in snapshot.classes:
-        if other.jobs and rivals.may_be(other.partition):
+        if other.jobs and rivals.may_be(other):
             candidate = workspace.candidate(other)
             if candidate.misfit is None:
                 turns.append(Turn(candidate, ranking.line(candidate)))
@@ -204,14 +206,30 @@ def _before(
 
 
 class _Rivals:
-    """Partitions that share nodes with this one."""
+    """Who may want a node that this class wants."""
 
-    def __init__(self, partition: Partition) -> None:
-        self._nodes = frozenset(partition.nodes)
-        self._known: dict[str, bool] = {partition.name: True}
+    def __init__(self, jobs: RequestClass, filters: Filters) -> None:
+        self._filters = filters
+        self._mine = self._nodes_of(jobs)
+        self._known: dict[Hashable, bool] = {}
 
-    def may_be(self, partition: Partition) -> bool:
-        found = self._known.get(partition.name)
+    def may_be(self, other: RequestClass) -> bool:
+        # Most of a long queue wants one of a few kinds of nodes.
+        kind = tuple(map(_kind_of_nodes, (other, *other.parts)))
+        found = self._known.get(kind)
         if found is None:
-            found = self._known[partition.name] = not self._nodes.isdisjoint(partition.nodes)
+            found = self._known[kind] = bool((self._mine & self._nodes_of(other)).any())
         return found
+
+    def _nodes_of(self, jobs: RequestClass) -> Mask:
+        mask = self._filters.suited(jobs)
+        for part in jobs.parts:
+            mask = mask | self._filters.suited(part)
+        return mask
+
+
+def _kind_of_nodes(jobs: RequestClass) -> Hashable:
+    request = jobs.request
+    gpus = (request.gpu_type, request.gpu_memory_min_mib, request.gpu_capability_min, asks_for_gpus(request))
+    named = (request.required_nodes, request.excluded_nodes, jobs.avoided_nodes)
+    return jobs.partition.name, request.features, gpus, named

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Generator, Iterator, Sequence
+from math import ceil
 
 import numpy as np
 from msgspec import Struct
@@ -18,8 +19,10 @@ from minislurm.domain.configuration import Partition
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.states import Reason
 from minislurm.domain.tres import CPU, GPU, add
+from minislurm.scheduling.features import parse
 from minislurm.scheduling.limits import least_tres
-from minislurm.scheduling.model import Snapshot, Standing
+from minislurm.scheduling.model import RequestClass, Snapshot, Standing
+from minislurm.scheduling.needs import bounds_of
 from minislurm.scheduling.nodes import Counts, Inventory
 
 #: Jobs between two yields: about a millisecond.
@@ -94,10 +97,11 @@ def extrapolate(
     a hundred thousand at once would take a while. Yields between units of work."""
     pools = yield from _pools(snapshot, inventory, pace)
     pieces: list[list[_Entry]] = [[]]
+    whole_nodes = _WholeNodes(inventory)
     while standings:
         if len(standings) % _PIECE == 0:
             yield
-        for entry in _entries(standings.pop()):
+        for entry in _entries(standings.pop(), whole_nodes):
             pieces[-1].append(entry)
             if len(pieces[-1]) == _PIECE:
                 pieces[-1].sort()
@@ -118,14 +122,15 @@ def _taken(piece: list[_Entry]) -> Iterator[_Entry]:
         yield piece.pop()
 
 
-def _entries(standing: Standing) -> Iterator[_Entry]:
+def _entries(standing: Standing, whole_nodes: _WholeNodes) -> Iterator[_Entry]:
     if standing.head.reason in NEVER:
         return
     jobs, line = standing.jobs, standing.priority
     tier = -jobs.partition.priority_tier
     asked: dict[str, int] = {}
     for one in (jobs, *jobs.parts):
-        add(asked, least_tres(one.request, one.partition))
+        exclusive = one.request.exclusive
+        add(asked, whole_nodes.tres(one) if exclusive else least_tres(one.request, one.partition))
     cpus, gpus = asked.get(CPU, 0), asked.get(GPU, 0)
     for job in jobs.jobs[standing.first :]:
         priority = -line.unbounded_at(job.eligible_time)
@@ -133,6 +138,43 @@ def _entries(standing: Standing) -> Iterator[_Entry]:
             tier, priority, job.eligible_time, job.job_id, len(job.tasks) or 1, cpus, gpus,
             jobs.time_limit_s, jobs.partition.name,
         )  # fmt: skip
+
+
+class _WholeNodes:
+    """What ``--exclusive`` takes: nodes as they are, of those that the job may use. Where they are not alike,
+    as many as it takes of the average one."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._inventory = inventory
+        #: By partition and features: CPUs and GPUs of a node.
+        self._averages: dict[tuple[str, str], tuple[float, float]] = {}
+
+    def tres(self, jobs: RequestClass) -> dict[str, int]:
+        request, bounds = jobs.request, bounds_of(jobs.request, jobs.partition)
+        cpus, gpus = self._average(jobs)
+        tasks = cpus // request.cpus_per_task
+        if request.gpus_per_task:
+            tasks = min(tasks, gpus // request.gpus_per_task)
+        if request.tasks_per_node:
+            tasks = min(tasks, request.tasks_per_node)
+        nodes = max(bounds.nodes_min, ceil(bounds.tasks / max(1.0, tasks)))
+        if request.gpus_total and gpus:
+            nodes = max(nodes, ceil(request.gpus_total / gpus))
+        nodes = max(bounds.nodes_min, min(nodes, bounds.nodes_max))
+        return {CPU: round(nodes * cpus), GPU: round(nodes * gpus)}
+
+    def _average(self, jobs: RequestClass) -> tuple[float, float]:
+        key = jobs.partition.name, jobs.request.features
+        found = self._averages.get(key)
+        if found is None:
+            inventory, fits = self._inventory, parse(jobs.request.features)
+            index = inventory.index
+            members = [index[name] for name in jobs.partition.nodes if name in index]
+            nodes = [i for i in members if inventory.usable[i] and fits(inventory.features[i])] or members
+            total = inventory.total
+            found = float(total.cpus[nodes].mean()), float(total.gpus[:, nodes].sum(axis=0).mean())
+            self._averages[key] = found
+        return found
 
 
 class _Pool:

@@ -9,6 +9,10 @@ before those of one that used more, whatever they did inside.
 from the top of the tree down (Bhattacharya et al., "Hierarchical Scheduling for Diverse Datacenter
 Workloads", SoCC 2013): at each level goes first whose dominant share, by weight, is least. What counts as
 held is what runs now and what ran on average, with the half-life of the decay.
+
+That alone would round for ever: of eight equal places, two accounts with weights 2 and 3 would hold 3 and 5
+for good, and the first would lack 6 % of what it is entitled to. So who has had more than its part counts as
+if it held up to one job more, and who has had less as if it held one less (`_even_out`).
 """
 
 from __future__ import annotations
@@ -27,6 +31,11 @@ UserKey = tuple[str, str]
 Usage = Mapping[UserKey, Mapping[str, float]]
 #: The dominant share and the name, from the top of the tree down to the user. Least first.
 FairKey = tuple[tuple[float, str], ...]
+
+
+#: How strongly a deviation is evened out that has lasted. What is left of it is half a job's amount over
+#: this: under 2 % for an account that is entitled to one job's.
+_GAIN = 30.0
 
 
 class _Member(Struct):
@@ -124,20 +133,27 @@ class FairOrder:
         usage: Usage,
         capacity: Tres,
         half_life_s: float,
+        jobs: int = 0,
     ) -> None:
+        """`jobs`: how many hold `running`; 0: nothing is evened out."""
         self._tree = tree
         self._capacity = {name: amount for name, amount in capacity.items() if amount}
         #: Mean age of the usage that still counts: usage over it is what ran on average.
         self._window_s = half_life_s / math.log(2.0)
         self._held: dict[str, dict[str, float]] = {}
         for key, amounts in running.items():
-            self._hold(key, amounts)
+            self._add(self._held, key, amounts)
         if self._window_s:
+            past: dict[str, dict[str, float]] = {}
             for key, used in usage.items():
-                self._hold(key, {name: amount / self._window_s for name, amount in used.items()})
+                self._add(past, key, {name: amount / self._window_s for name, amount in used.items()})
+            corrections = self._even_out(past, running, jobs) if jobs else {}
+            for table in (past, corrections):
+                for label, more in table.items():
+                    _add_to(self._held.setdefault(label, {}), more)
 
     def started(self, account: str, user: str, amounts: Tres) -> None:
-        self._hold((account, user), amounts)
+        self._add(self._held, (account, user), amounts)
 
     def key(self, account: str, user: str) -> FairKey:
         tree = self._tree
@@ -150,13 +166,45 @@ class FairOrder:
         parts.append((self._share(label, association.weight if association else 1), label))
         return tuple(parts)
 
-    def _hold(self, key: UserKey, amounts: Mapping[str, float]) -> None:
+    def _add(self, table: dict[str, dict[str, float]], key: UserKey, amounts: Mapping[str, float]) -> None:
         account, user = key
         names = [f"account {name}" for name in self._tree.path(account)[:-1]]
         for label in (*names, f"user {user} in {account}"):
-            held = self._held.setdefault(label, {})
-            for name, amount in amounts.items():
-                held[name] = held.get(name, 0.0) + amount
+            _add_to(table.setdefault(label, {}), amounts)
+
+    def _even_out(
+        self, past: Mapping[str, Mapping[str, float]], running: Mapping[UserKey, Tres], jobs: int
+    ) -> dict[str, dict[str, float]]:
+        """What each counts as if it held it besides, at most an average job's amount more or less: so much is
+        enough to take turns with what cannot be divided, and nobody gets the whole cluster for what it did
+        not use last week. Compared are siblings; who runs nothing is not taken for one who wants its part."""
+        total: dict[str, float] = {}
+        for amounts in running.values():
+            _add_to(total, amounts)
+        one_job = {name: amount / jobs for name, amount in total.items()}
+        corrections: dict[str, dict[str, float]] = {}
+        for siblings in self._siblings(past.keys() | self._held.keys()):
+            active = [(label, weight) for label, weight in siblings if label in self._held]
+            weights = sum(weight for _, weight in active)
+            if not weights:
+                continue
+            for name, most in one_job.items():
+                each = sum(past.get(label, {}).get(name, 0.0) for label, _ in active) / weights
+                for label, weight in siblings:
+                    excess = past.get(label, {}).get(name, 0.0) - weight * each
+                    bounded = max(-most, min(most, _GAIN * excess))
+                    corrections.setdefault(label, {})[name] = bounded
+        return corrections
+
+    def _siblings(self, labels: Iterable[str]) -> Iterable[list[tuple[str, int]]]:
+        """Those of these labels that stand beside each other, with their weights."""
+        tree = self._tree
+        for account in tree.accounts:
+            if account == ROOT or f"account {account}" in labels:
+                below = [(f"account {name}", tree.accounts[name].weight) for name in tree.children[account]]
+                users = tree.members.get(account, ())
+                below += [(f"user {item.user} in {account}", item.weight) for item in users]
+                yield [member for member in below if member[0] in labels]
 
     def _share(self, label: str, weight: int) -> float:
         """The dominant share by weight: of which TRES it holds the greatest part of the cluster."""
@@ -167,3 +215,8 @@ class FairOrder:
             return 0.0
         parts = [held.get(name, 0.0) / amount for name, amount in self._capacity.items()]
         return max(parts, default=0.0) / weight
+
+
+def _add_to(sums: dict[str, float], amounts: Mapping[str, float]) -> None:
+    for name, amount in amounts.items():
+        sums[name] = sums.get(name, 0.0) + amount

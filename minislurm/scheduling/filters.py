@@ -23,6 +23,7 @@ from minislurm.scheduling.needs import (
     gpus_on_node,
     memory_on_node,
     share_on_node,
+    wants_gpus,
 )  # fmt: skip
 from minislurm.scheduling.nodes import WHOLE, Counts, Inventory, Mask
 from minislurm.scheduling.place import choose
@@ -34,6 +35,11 @@ RequestKey = tuple[ResourceRequest, str, tuple[NodeName, ...]]
 
 def key_of(jobs: RequestClass) -> RequestKey:
     return jobs.request, jobs.partition.name, jobs.avoided_nodes
+
+
+def asks_for_gpus(request: ResourceRequest) -> bool:
+    """Whole ones, or a share of one."""
+    return wants_gpus(request) or request.gpu_share_milli > 0
 
 
 class Members(Struct, frozen=True):
@@ -92,6 +98,13 @@ class Filters:
             mask = self.configured(jobs) & self._inventory.usable & ~self._mask(jobs.avoided_nodes)
             self._allowed[key] = mask
         return mask
+
+    def suited(self, jobs: RequestClass) -> Mask:
+        """Of these, the nodes with a GPU of the kind that is asked for, where one is."""
+        mask, request = self.allowed(jobs), jobs.request
+        if not asks_for_gpus(request):
+            return mask
+        return mask & (_gpus(self._inventory.total, self._inventory, request) > 0)
 
     def misfit(self, jobs: RequestClass) -> Reason | None:
         """Why the class can never start as things are configured, or not before a node is back."""

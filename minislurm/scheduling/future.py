@@ -284,7 +284,7 @@ class Future:
 
     def _end(self, job_id: JobId) -> Generator[None, None, None]:
         run = self._runs.pop(job_id)
-        yield from self._change_nodes(run.allocation, taken=False)
+        yield from self._change_nodes((*run.allocation, *run.leaving), taken=False)
         self._use(run.licenses, 1)
         charged = self._charges.pop(job_id, None)
         if charged is not None and self._ledger is not None:

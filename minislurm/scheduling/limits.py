@@ -24,6 +24,7 @@ from minislurm.domain.configuration import Partition
 from minislurm.domain.partition_access import refused_account, refused_qos
 from minislurm.domain.resources import ResourceRequest
 from minislurm.domain.states import Reason
+from minislurm.domain.times import format_duration
 from minislurm.domain.tres import CPU, GPU, MEMORY, NODE, Tres
 from minislurm.scheduling.model import RequestClass, Wait
 from minislurm.scheduling.needs import bounds_of
@@ -188,10 +189,12 @@ class RuleBook:
         by_qos = {name for item in qos for name in item.max_tres_per_job}
         by_association = tree.max_tres_per_job(account, user)
         path = tree.path(account)
-        groups = [(tree.accounts[name].limits, Holder("account", name), name) for name in path]
+        groups = [(tree.accounts[name].limits, Holder("account", name), f"account {name}") for name in path]
         association = tree.association(account, user)
         if association is not None:
-            groups.insert(0, (association.limits, Holder("user", account, user), f"{user} in {account}"))
+            groups.insert(
+                0, (association.limits, Holder("user", account, user), f"{user} in account {account}")
+            )
         wall_s, wall_qos = tree.user_limit(account, user, lambda limits: limits.max_wall_s), ""
         max_jobs = tree.user_limit(account, user, lambda limits: limits.max_jobs)
         lowest = tree.user_limit(account, user, lambda limits: limits.min_priority)
@@ -284,11 +287,11 @@ class Limits:
     def _qos_hit(self, qos: Qos, who: Charged, asked: Tres) -> Hit | None:
         mine = self.ledger.of("qos user", qos.name, who.user)
         if qos.max_jobs_per_user is not None and mine.jobs >= qos.max_jobs_per_user:
-            detail = f"QOS {qos.name}: {mine.jobs} jobs of {who.user} run, at most {qos.max_jobs_per_user}"
+            detail = f"QOS {qos.name}: {_run(mine.jobs, who.user)}, at most {qos.max_jobs_per_user}"
             return Hit(Reason.QOS_MAX_JOBS_PER_USER, detail)
         all_ = self.ledger.of("qos", qos.name)
         if qos.group_jobs is not None and all_.jobs >= qos.group_jobs:
-            detail = f"QOS {qos.name}: {all_.jobs} jobs run, at most {qos.group_jobs}"
+            detail = f"QOS {qos.name}: {_run(all_.jobs)}, at most {qos.group_jobs}"
             return Hit(Reason.QOS_GRP_JOBS, detail)
         name = _first_over(asked, qos.max_tres_per_user, mine.tres)
         if name is not None:
@@ -305,14 +308,12 @@ class Limits:
         if rules.max_jobs is not None:
             running = self.ledger.of("user", who.account, who.user).jobs
             if running >= rules.max_jobs:
-                detail = f"{who.account}: {running} jobs of {who.user} run, at most {rules.max_jobs}"
+                detail = f"account {who.account}: {_run(running, who.user)}, at most {rules.max_jobs}"
                 return Hit(Reason.ASSOC_MAX_JOBS, detail)
         for limits, holder, label in rules.groups:
             use = uses.get(holder, _NOTHING)
             if limits.group_jobs is not None and use.jobs >= limits.group_jobs:
-                return Hit(
-                    Reason.ASSOC_GRP_JOBS, f"{label}: {use.jobs} jobs run, at most {limits.group_jobs}"
-                )
+                return Hit(Reason.ASSOC_GRP_JOBS, f"{label}: {_run(use.jobs)}, at most {limits.group_jobs}")
             name = _first_over(asked, limits.group_tres, use.tres)
             if name is not None:
                 used = use.tres.get(name, 0)
@@ -336,7 +337,7 @@ class Limits:
             most, what = self._most(above, name, guarantee)
             if most is not None and used + amount + (0 if covered else kept) > most:
                 held = 0 if covered else kept
-                detail = f"{above}: {_text(name, used)} in use, {_text(name, amount)} asked"
+                detail = f"account {above}: {_text(name, used)} in use, {_text(name, amount)} asked"
                 if held:
                     detail += f", {_text(name, held)} kept for others"
                 return Hit(_ASSOC_GROUP[_kind(name)], f"{detail}, {what} {_text(name, most)}")
@@ -351,7 +352,8 @@ class Limits:
             limits.append((record.limits.group_tres[name], "its limit is"))
         if name in record.borrow_limit:
             limits.append((guarantee + record.borrow_limit[name], "with what it may borrow it has"))
-        if account == ROOT and self.tree.lends_less and name in self.capacity:
+        # Not of nodes: one that several jobs share counts for each of them.
+        if account == ROOT and self.tree.lends_less and name in self.capacity and name != NODE:
             limits.append((self.capacity[name], "the cluster has"))
         return min(limits) if limits else (None, "")
 
@@ -378,12 +380,12 @@ def _job_hit(rules: Rules, who: Charged, asked: Tres, time_limit_s: float) -> Hi
             return _hit(_QOS_JOB, name, f"QOS {qos}", most[name], 0, asked)
     name = _first_over(asked, rules.job_by_association)
     if name is not None:
-        return _hit(_ASSOC_JOB, name, who.account, rules.job_by_association[name], 0, asked)
+        return _hit(_ASSOC_JOB, name, f"account {who.account}", rules.job_by_association[name], 0, asked)
     if rules.wall_s is None or 0 < time_limit_s <= rules.wall_s:
         return None
     if rules.wall_qos:
-        return Hit(Reason.QOS_MAX_WALL, f"QOS {rules.wall_qos}: at most {rules.wall_s:g} s a job")
-    return Hit(Reason.ASSOC_MAX_WALL, f"{who.account}: at most {rules.wall_s:g} s a job")
+        return Hit(Reason.QOS_MAX_WALL, f"QOS {rules.wall_qos}: {_wall(time_limit_s, rules.wall_s)}")
+    return Hit(Reason.ASSOC_MAX_WALL, f"account {who.account}: {_wall(time_limit_s, rules.wall_s)}")
 
 
 def least_tres(request: ResourceRequest, partition: Partition) -> dict[str, int]:
@@ -438,6 +440,17 @@ def _hit(words: _Words, name: str, label: str, most: int, used: int, asked: Tres
 
 def _kind(name: str) -> int:
     return _KINDS.get(name, _KINDS[GPU])
+
+
+def _run(jobs: int, user: str = "") -> str:
+    """How many jobs run, in words."""
+    of_whom = f" of {user}" if user else ""
+    return f"1 job{of_whom} runs" if jobs == 1 else f"{jobs} jobs{of_whom} run"
+
+
+def _wall(asked_s: float, most_s: float) -> str:
+    asked = f"a time limit of {format_duration(asked_s)}" if asked_s else "no time limit"
+    return f"{asked} asked, at most {format_duration(most_s)}"
 
 
 def _text(name: str, amount: int) -> str:

@@ -6,14 +6,15 @@ as one more message, to be checked again against the state of that moment.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
-from minislurm.domain.configuration import Partition, SchedulerSection
+from minislurm.domain.configuration import Partition, PreemptionSection, SchedulerSection
 from minislurm.domain.ids import Bitmap, JobId, NodeName, RunNumber
+from minislurm.domain.preemption import Alternative, PreemptionWish
 from minislurm.domain.reservation import LicenseCount
 from minislurm.domain.resources import NodeAllocation, ResourceRequest
 from minislurm.domain.states import Reason
@@ -51,6 +52,19 @@ class NodeAvailability(Struct, frozen=True):
     last_placed: int = 0
 
 
+class ElasticRun(Struct, frozen=True):
+    """How a run may change its number of nodes; its least and most are in the request."""
+
+    #: Its own class, without jobs: what a further node must give, and to whom that is charged.
+    jobs: RequestClass
+    #: It is restarted for it; False: it goes on.
+    restarts: bool = True
+    #: Between these times it may grow, and from then on it may be asked to give nodes back.
+    grow_from: float = 0.0
+    grow_until: float = inf
+    shrink_from: float = 0.0
+
+
 class RunningJob(Struct, frozen=True):
     """A run that holds nodes, and when its limit ends it at the latest (infinity: no limit)."""
 
@@ -73,6 +87,32 @@ class RunningJob(Struct, frozen=True):
     #: When it has had its time slice (infinity: it has none), and how long that is.
     slice_end: float = inf
     slice_s: float = 0.0
+    #: Its work is saved up to then; before the run's start: nothing of this run is.
+    saved_time: float = 0.0
+    #: The job has reported checkpoints, in whichever run.
+    reports: bool = False
+    #: So long a checkpoint takes that it makes when asked; infinity: it cannot be asked, or not in its grace.
+    save_s: float = inf
+    #: From its next start until it does new work.
+    restart_s: float = 0.0
+    #: From one checkpoint to the next; 0: not known.
+    checkpoint_interval_s: float = 0.0
+    #: As of its start.
+    priority: int = 0
+    #: Whom it is charged to, and for what; "" and {} where that decides nothing.
+    account: str = ""
+    user_name: str = ""
+    qos: str = ""
+    partition_qos: str = ""
+    tres: dict[str, int] = field(default_factory=dict)
+    #: None: its number of nodes stays as it is (for now).
+    elastic: ElasticRun | None = None
+    #: What it is about to give back, though it goes on: not in `allocation`.
+    leaving: tuple[NodeAllocation, ...] = ()
+    #: Part of `allocation`: held idle for its next run, which is about to begin.
+    joining: tuple[NodeAllocation, ...] = ()
+    #: Since when it is about to let go of all its nodes; 0: it is not.
+    ending_since: float = 0.0
 
 
 class ReservedNodes(Struct, frozen=True):
@@ -135,6 +175,11 @@ class RequestClass(Struct, frozen=True):
     attained_time_s: float = 0.0
     #: For a GPU- or CPU-hour (``auction``).
     bid: float = 0.0
+    #: So many of its jobs wait for what others have given way for, since then.
+    claims: int = 0
+    claim_time: float = 0.0
+    #: Whom its jobs may preempt; None: as the cluster has it.
+    preemption: PreemptionWish | None = None
     #: Of a heterogeneous job, whose class this is as that of its leader: the other components, each with one
     #: job of its own. All start in the same pass or none (`components.py`).
     parts: tuple[RequestClass, ...] = ()
@@ -167,8 +212,9 @@ class Snapshot(Struct, frozen=True):
     accounts: AccountsSnapshot | None = None
     #: What the placement strategy "fgd" expects to come; (): what runs and is queued.
     typical: tuple[TypicalRequest, ...] = ()
-    #: So many runs give way to one job at most; 0: no limit.
-    max_victims: int = 0
+    preemption: PreemptionSection = PreemptionSection()
+    #: By QOS: those that it may preempt.
+    qos_preempts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Asked(NamedTuple):
@@ -191,6 +237,7 @@ class Placement(Struct, frozen=True):
     asked: Asked | None = None
     #: Of a heterogeneous job: where the other components start, with this one or not at all.
     parts: tuple[Placement, ...] = ()
+    priority: int = 0
 
 
 class Preemption(Struct, frozen=True):
@@ -201,6 +248,27 @@ class Preemption(Struct, frozen=True):
     nodes: tuple[NodeName, ...]
     #: What is lost: GPU-seconds (CPU-seconds, of runs without GPUs).
     cost: float = 0.0
+    #: Of each victim by itself.
+    costs: tuple[float, ...] = ()
+    #: Other sets that would have done, or too many; the best first.
+    alternatives: tuple[Alternative, ...] = ()
+    #: The job's, in this pass.
+    priority: int = 0
+    #: What it was going to take, as accounts count it.
+    tres: dict[str, int] = field(default_factory=dict)
+    #: It was decided after so many placements of the plan, and is to happen after these.
+    after: int = 0
+
+
+class Resize(Struct, frozen=True):
+    """An elastic run gets these parts of further nodes, or gives these nodes back."""
+
+    job_id: JobId
+    run: RunNumber
+    joining: tuple[NodeAllocation, ...] = ()
+    leaving: tuple[NodeName, ...] = ()
+    #: For whom it gives them back.
+    preemptor: JobId = JobId(0)
 
 
 class Wait(Struct, frozen=True):
@@ -297,6 +365,19 @@ class Plan(Struct, frozen=True):
     preemptions: tuple[Preemption, ...] = ()
     #: From then on a run may give way that may not yet, and somebody waits for it; infinity: never.
     wake_time: float = inf
+    #: Each of them whole or not at all.
+    resizes: tuple[tuple[Resize, ...], ...] = ()
+    #: Elastic runs that might grow by now and do not, and why, in words.
+    stays: tuple[tuple[JobId, str], ...] = ()
+
+    def in_order(self) -> Iterator[Placement | Preemption]:
+        """As they were decided, so that what is asked again then is asked of the same."""
+        left = list(reversed(self.preemptions))
+        for number, placement in enumerate(self.placements):
+            while left and left[-1].after <= number:
+                yield left.pop()
+            yield placement
+        yield from reversed(left)
 
     @property
     def waits(self) -> dict[JobId, Wait]:

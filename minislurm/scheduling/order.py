@@ -33,6 +33,9 @@ Entry: TypeAlias = "tuple[int, FairKey, float, float, float, float, int, Turn]"
 _WITHOUT_FACTORS = frozenset({"fifo", "sjf", "mlfq", "auction", "round-robin"})
 _NO_AGE = AgeRule(0.0, 0.0, 0.0)
 
+#: Above every tier.
+_CLAIM = 1 << 40
+
 #: Entries sorted between two yields, and made: about a millisecond.
 _PIECE, _READ = 1000, 250
 
@@ -272,7 +275,9 @@ class Queue:
     def _fair_key(self, turn: Turn) -> FairKey:
         if not self._has_accounts:
             return ()
-        if turn.jobs.partition.name in self._shortest_first or self._ranks.has_fixed_place(turn):
+        if turn.jobs.claims or turn.jobs.partition.name in self._shortest_first:
+            return ()
+        if self._ranks.has_fixed_place(turn):
             return ()
         return self._accounts.fair_key(turn.jobs)
 
@@ -303,16 +308,19 @@ class Queue:
 
     def _make_entry(self, turn: Turn) -> Entry:
         jobs, job = turn.jobs, turn.job
-        partition = jobs.partition
+        partition, tier = jobs.partition, jobs.partition.priority_tier
         priority: float
-        if self._ranks.has_fixed_place(turn):
+        if jobs.claims:
+            # Others give way to it, or have: nobody comes between that and its start, of whatever tier.
+            tier, priority, rank = _CLAIM, inf, jobs.claim_time
+        elif self._ranks.has_fixed_place(turn):
             priority, rank = inf, 0.0
         elif partition.name in self._shortest_first:
             priority, rank = 0, jobs.time_limit_s or inf
         else:
             priority, rank = turn.priority.unbounded_at(job.eligible_time), self._ranks.rank(turn)
         return (
-            -partition.priority_tier, self._fair_key(turn), -priority, rank, job.eligible_time,
+            -tier, self._fair_key(turn), -priority, rank, job.eligible_time,
             job.submit_time, job.job_id, turn,
         )  # fmt: skip
 

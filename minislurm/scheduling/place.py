@@ -13,6 +13,7 @@ from itertools import repeat
 import numpy as np
 from msgspec.structs import replace
 
+from minislurm.domain.resources import size_within
 from minislurm.scheduling.counted import choose_counted, passing
 from minislurm.scheduling.domains import Indexes, Scope, leaves_for
 from minislurm.scheduling.features import Constraint, constraint_of
@@ -33,12 +34,24 @@ def choose(room: Room) -> list[Share] | None:
         return None
     for scope in _scopes(room):
         nodes = _choose_in(scope, room)
+        if nodes is not None and room.request.nodes_step:
+            nodes = _in_steps(room, nodes)
         if nodes is not None:
             if len(nodes) == 1:
                 return _shares(room, nodes.tolist())
             leaves = room.inventory.layout.leaf_of_node[nodes]
             return _shares(room, nodes[np.lexsort((nodes, leaves))].tolist())
     return None
+
+
+def _in_steps(room: Room, nodes: Indexes) -> Indexes | None:
+    """As many of them as the steps of the request allow: whole leaves first."""
+    count = size_within(room.request, len(nodes))
+    if count < room.bounds.nodes_min:
+        return None
+    leaves = room.inventory.layout.leaf_of_node[nodes]
+    in_leaf = np.bincount(leaves)[leaves]
+    return nodes[np.lexsort((nodes, leaves, -in_leaf))][:count]
 
 
 def _scopes(room: Room) -> Iterator[Scope]:

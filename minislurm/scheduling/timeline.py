@@ -9,6 +9,7 @@ from operator import attrgetter, itemgetter
 import numpy as np
 
 from minislurm.domain.ids import JobId
+from minislurm.domain.resources import NodeAllocation
 from minislurm.scheduling.domains import Indexes
 from minislurm.scheduling.model import RunningJob
 from minislurm.scheduling.nodes import Counts, Inventory, PartialShares, Share
@@ -31,6 +32,8 @@ class Timeline:
         self._known: dict[JobId, tuple[RunningJob, tuple[Share, ...]]] = {}
         #: (end, job id) of the running jobs, ascending.
         self._order: list[tuple[float, JobId]] = []
+        #: What runs that go on are about to give back.
+        self._leaving: dict[JobId, tuple[Share, ...]] = {}
         #: Placements of this pass.
         self._ends: list[float] = []
         self._shares: list[Share] = []
@@ -49,21 +52,24 @@ class Timeline:
         for job_id in gone:
             job, _ = self._known.pop(job_id)
             del self._order[bisect_left(self._order, (job.end_time, job_id))]
+            self._leaving.pop(job_id, None)
         if gone:
             self._sorted = None
         count = 0
         for job_id in [job_id for job_id in current if job_id not in self._known]:
             job = current[job_id]
             self._sorted = None
-            self._known[job_id] = (job, self._shares_of(job))
+            self._known[job_id] = (job, self._shares_of(job.allocation))
+            if job.leaving:
+                self._leaving[job_id] = self._shares_of(job.leaving)
             insort(self._order, (job.end_time, job_id))
             count += len(job.allocation)
             if count >= _CHUNK:
                 count = 0
                 yield
 
-    def _shares_of(self, job: RunningJob) -> tuple[Share, ...]:
-        shares = (self._inventory.share_of(allocation) for allocation in job.allocation)
+    def _shares_of(self, parts: Iterable[NodeAllocation]) -> tuple[Share, ...]:
+        shares = (self._inventory.share_of(allocation) for allocation in parts)
         return tuple([share for share in shares if share is not None])
 
     def add(self, end: float, shares: Sequence[Share]) -> None:
@@ -74,7 +80,8 @@ class Timeline:
     def earliest_in_single(self, share: Share, free: Counts) -> tuple[float, Counts] | None:
         """When a share fits on the cluster's only node, if nothing else starts, and what is free then. None:
         not even after everything has ended."""
-        ends = [(end, self._known[job_id][1]) for end, job_id in self._order]
+        ends = [(0.0, shares) for shares in self._leaving.values()]
+        ends += [(end, self._known[job_id][1]) for end, job_id in self._order]
         if self._ends:
             ends += [(end, (placed,)) for end, placed in zip(self._ends, self._shares, strict=True)]
             ends.sort(key=itemgetter(0))
@@ -106,6 +113,8 @@ class Timeline:
         if self._sorted is not None:
             return
         ends, shares = list(self._ends), list(self._shares)
+        leaving = [share for some in self._leaving.values() for share in some]
+        ends, shares = ends + [0.0] * len(leaving), shares + leaving
         read = len(shares)
         for end, job_id in self._order:
             for share in self._known[job_id][1]:

@@ -4,6 +4,7 @@ lost and nothing long is drawn twice."""
 from __future__ import annotations
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from minislurm.sim.recording import Outcome, Series
@@ -69,3 +70,43 @@ def _add(shares: Numbers, row: dict[str, int], outcome: Outcome, edges: Numbers)
         cover[-1] -= last + 1 - end
         for rack, units in run.units_by_rack.items():
             shares[row[rack], first : last + 1] += units * cover[: shares.shape[1] - first]
+
+
+class Bar(Struct, frozen=True):
+    """A part of a run in a Gantt chart of one rack: `height` units from `lane` upwards."""
+
+    job: int
+    start_s: float
+    end_s: float
+    lane: int
+    height: int
+
+
+def bars(result: Result, rack: str, capacity: int) -> list[Bar]:
+    """All that ran in that rack, stacked first fit by the units that they held, the lowest first."""
+    runs = [
+        (run.start_s, run.end_s, number, run.units_by_rack[rack])
+        for number, outcome in enumerate(result.outcomes)
+        for run in outcome.runs
+        if rack in run.units_by_rack
+    ]
+    free_from = [-np.inf] * capacity
+    found: list[Bar] = []
+    # By start: who was submitted before may have started later, and its lanes are free until then.
+    for start_s, end_s, number, units in sorted(runs):
+        lanes = [lane for lane, free in enumerate(free_from) if free <= start_s][:units]
+        for lane in lanes:
+            free_from[lane] = end_s
+        found += [Bar(number, start_s, end_s, lane, height) for lane, height in _pieces(lanes)]
+    return found
+
+
+def _pieces(lanes: list[int]) -> list[tuple[int, int]]:
+    """Neighbours in one piece: the first of them, and how many."""
+    pieces: list[tuple[int, int]] = []
+    for lane in lanes:
+        if pieces and sum(pieces[-1]) == lane:
+            pieces[-1] = (pieces[-1][0], pieces[-1][1] + 1)
+        else:
+            pieces.append((lane, 1))
+    return pieces

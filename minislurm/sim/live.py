@@ -20,6 +20,8 @@ from minislurm.cluster.core import Transaction
 from minislurm.cluster.effects import PrepareRun, StartRun
 from minislurm.cluster.events import (
     NodeChanged,
+    NodeLeft,
+    NodesJoined,
     PendingEnded,
     ReservationChanged,
     RunEnded,
@@ -259,6 +261,10 @@ class _LiveCluster(VirtualCluster):
                 job = self.state.jobs[event.job_id]
                 if not job.spec.is_batch:
                     self._await_release(job)
+            elif isinstance(event, (NodesJoined, NodeLeft)):
+                self._occupancy.end(self._held.pop(event.job_id, ()))
+                job = self.state.jobs[event.job_id]
+                self._hold(job, job.allocation)
             elif isinstance(event, (RunEnded, PendingEnded)):
                 self._over(event.job_id)
             elif isinstance(event, NodeChanged) and event.node in self._occupancy.capacity:

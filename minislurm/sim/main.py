@@ -7,6 +7,7 @@ import argparse
 import gc
 import sys
 from collections.abc import Callable, Sequence
+from math import inf, nan
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 
 from minislurm.domain import times
 from minislurm.domain.configuration import Configuration
+from minislurm.domain.configuration_values import CHOICES
 from minislurm.domain.errors import ConfigurationError, MinislurmError, UsageError
 from minislurm.sim import cluster_file, policy, trace_file
 from minislurm.sim.checkpoints import Checkpoints
@@ -78,7 +80,11 @@ def _parser() -> argparse.ArgumentParser:
         "--policy", metavar="NAME", action="append", default=[],
         help=f"one of {', '.join(policy.POLICIES)}; repeatable, all are compared (default: configured)",
     )  # fmt: skip
-    add("--placement", metavar="NAME", help="how every partition chooses nodes: binpack, spread")
+    add(
+        "--placement",
+        metavar="NAME",
+        help=f"how every partition chooses nodes: {', '.join(CHOICES['placement'])}",
+    )
     add(
         "--runtimes", choices=["estimates", "exact", "history"], default="estimates",
         help="what the scheduler knows: the users' estimates (default), or each job's run time; of a live "
@@ -326,7 +332,7 @@ def _units(configuration: Configuration) -> int:
 def _skipped(workload: Workload) -> list[str]:
     if not workload.skipped:
         return []
-    return [f"{len(workload.skipped)} lines skipped, the first: {workload.skipped[0]}"]
+    return [trace_file.skipped_lines(workload.skipped)]
 
 
 def _settings(options: argparse.Namespace) -> tuple[tuple[str, str], ...]:
@@ -359,31 +365,39 @@ def _write(path: str, text: str) -> None:
 
 
 def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise ValueError
-    return value
+    return _number(text, 0.0, inf, "a number above 0")
 
 
 def _share(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 1:
-        raise ValueError
+    return _number(text, 0.0, 1.0, "a number above 0, 1 at most")
+
+
+def _number(text: str, above: float, most: float, allowed: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = nan
+    if not above < value <= most or value == inf:
+        raise argparse.ArgumentTypeError(f"must be {allowed}, not {text!r}")
     return value
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"must be a whole number above 0, not {text!r}")
+    return int(text)
 
 
 def _duration(text: str) -> float:
     """Slurm's forms: 30 is minutes, 1:00:00 an hour, 7-00:00:00 a week."""
-    seconds = times.parse_duration(text)
+    try:
+        seconds = times.parse_duration(text)
+    except ValueError:
+        seconds = None
     if not seconds:
-        raise ValueError
+        raise argparse.ArgumentTypeError(
+            f"must be a time above 0, such as 30 (minutes), 1:00:00 or 7-0, not {text!r}"
+        )
     return seconds
 
 

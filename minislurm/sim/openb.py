@@ -18,7 +18,7 @@ from minislurm.domain.ids import NodeName
 from minislurm.domain.node import NodeSpec
 from minislurm.domain.resources import GpuGroup
 from minislurm.sim.cluster_file import of_nodes
-from minislurm.sim.trace import Reading, TraceError, TraceJob, Workload
+from minislurm.sim.trace import LARGEST, LONGEST_S, Reading, TraceError, TraceJob, Workload
 
 _NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 _POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec")
@@ -78,14 +78,20 @@ def _pod(row: Mapping[str, str], cpu_parts: int) -> TraceJob | str:
             numbers[column] = int(row[column])
         except ValueError:
             return f"{column} is not a whole number: {row[column]}"
-        if numbers[column] < 0:
-            return f"{column} is below 0: {row[column]}"
+        if not 0 <= numbers[column] <= LARGEST:
+            return f"{column} is {'below 0' if numbers[column] < 0 else 'too large'}: {row[column]}"
     share = numbers["gpu_milli"] if numbers["num_gpu"] == 1 and numbers["gpu_milli"] < WHOLE else 0
-    submit_s = _seconds(row.get("creation_time"))
+    times = []
+    for column in ("creation_time", "deletion_time"):
+        seconds = _seconds(row.get(column))
+        if seconds is None:
+            return f"{column} is not a number of seconds: {row[column]}"
+        times.append(seconds)
+    submit_s = times[0]
     return TraceJob(
         name=row["name"],
         submit_s=submit_s,
-        run_s=max(0.0, _seconds(row.get("deletion_time")) - submit_s),
+        run_s=max(0.0, times[1] - submit_s),
         cpus=-(-numbers["cpu_milli"] * cpu_parts // WHOLE),
         memory_mib=numbers["memory_mib"],
         gpus=0 if share else numbers["num_gpu"],
@@ -95,11 +101,13 @@ def _pod(row: Mapping[str, str], cpu_parts: int) -> TraceJob | str:
     )
 
 
-def _seconds(text: str | None) -> float:
+def _seconds(text: str | None) -> float | None:
+    """0 where the list does not say; None: it is no time."""
     try:
-        return float(text or 0)
+        seconds = float(text or 0)
     except ValueError:
-        return 0.0
+        return None
+    return seconds if 0 <= seconds <= LONGEST_S else None
 
 
 def _rows(reading: Reading, wanted: Sequence[str]) -> Iterator[tuple[int, Mapping[str, str] | str]]:

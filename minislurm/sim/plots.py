@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from minislurm.domain.errors import UsageError
-from minislurm.sim.courses import by_rack, courses
+from minislurm.sim.courses import bars, by_rack, courses
 from minislurm.sim.metrics import bounded_slowdown
 from minislurm.sim.recording import Outcome
 from minislurm.sim.simulation import Measured
@@ -92,9 +92,9 @@ class Plots:
 
     def racks(self, one: Measured) -> str:
         """A Gantt chart by rack: each run a bar, or, where those would be too many, how full a rack was."""
-        bars = sum(len(run.units_by_rack) for outcome in one.result.outcomes for run in outcome.runs)
+        count = sum(len(run.units_by_rack) for outcome in one.result.outcomes for run in outcome.runs)
         racks = len(set(one.result.occupancy.rack_of.values()))
-        draw = self._bars if bars <= _MOST_BARS else self._shades
+        draw = self._bars if count <= _MOST_BARS else self._shades
         return self._svg(10, 1.4 + 0.16 * max(4, min(racks, 60)), lambda figure: draw(figure, one))
 
     def _bars(self, figure: Any, one: Measured) -> None:
@@ -106,15 +106,10 @@ class Plots:
         scale = (time[-1] - time[0]) / (edges[-1] - edges[0]) if len(edges) else 1.0
         origin = edges[0] if len(edges) else 0.0
         for row, rack in enumerate(racks):
-            lanes: list[float] = [-np.inf] * capacity[row]
-            for number, outcome in enumerate(one.result.outcomes):
-                for run in outcome.runs:
-                    for lane, height in _stack(lanes, run.start_s, run.end_s, run.units_by_rack.get(rack, 0)):
-                        span = ((run.start_s - origin) * scale, (run.end_s - run.start_s) * scale)
-                        place = (row + lane / capacity[row] * 0.9, height / capacity[row] * 0.9)
-                        axes.broken_barh(
-                            [span], place, color=f"C{number % 6}", edgecolor="white", linewidth=0.4
-                        )
+            for bar in bars(one.result, rack, capacity[row]):
+                span = ((bar.start_s - origin) * scale, (bar.end_s - bar.start_s) * scale)
+                place = (row + bar.lane / capacity[row] * 0.9, bar.height / capacity[row] * 0.9)
+                axes.broken_barh([span], place, color=f"C{bar.job % 6}", edgecolor="white", linewidth=0.4)
         _name_racks(axes, racks, unit, 0.45)
         axes.invert_yaxis()
 
@@ -160,23 +155,6 @@ def _capacities(one: Measured, racks: Sequence[str]) -> list[int]:
         sum(units for name, units in occupancy.capacity.items() if occupancy.rack_of[name] == rack) or 1
         for rack in racks
     ]
-
-
-def _stack(lanes: list[float], start: float, end: float, units: int) -> list[tuple[int, int]]:
-    """Takes `units` free lanes, lowest first; neighbours in one piece (lane, height)."""
-    pieces: list[tuple[int, int]] = []
-    for lane, free_from in enumerate(lanes):
-        if not units:
-            break
-        if free_from > start:
-            continue
-        lanes[lane] = end
-        units -= 1
-        if pieces and sum(pieces[-1]) == lane:
-            pieces[-1] = (pieces[-1][0], pieces[-1][1] + 1)
-        else:
-            pieces.append((lane, 1))
-    return pieces
 
 
 def _name_racks(axes: Any, racks: Sequence[str], unit: str, middle: float) -> None:

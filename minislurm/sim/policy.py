@@ -66,6 +66,11 @@ POLICIES = {
             {"order": "mlfq", "backfill": "easy"},
         ),
         Policy(
+            "round-robin",
+            "time slices (scheduler.time_slice_s) in turn: who has had one is requeued, EASY backfill",
+            {**_STRICT, "order": "round-robin", "backfill": "easy"},
+        ),
+        Policy(
             "fair",
             "whose account has the least of its fair share (all weigh the same in a trace), EASY backfill",
             {"order": "fair", "backfill": "easy"},

@@ -18,13 +18,15 @@ from minislurm.cluster.events import (
     RunPlaced,
     RunStarted,
 )
-from minislurm.cluster.messages import Caller, ChangeAccounts, PurgeDue, SubmitJob
+from minislurm.cluster.messages import Caller, ChangeAccounts, CheckpointMade, PurgeDue, SubmitJob
 from minislurm.domain.accounts import AccountChanges
+from minislurm.domain.checkpoint import Checkpoint
 from minislurm.domain.configuration import Configuration
 from minislurm.domain.ids import JobId
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.resources import NodeAllocation
-from minislurm.domain.states import NodeState
+from minislurm.domain.states import JobState, NodeState
+from minislurm.scheduling.model import Plan
 from minislurm.sim.checkpoints import NO_CHECKPOINTS, Checkpoints
 from minislurm.sim.failures import FailingNodes, Failures
 from minislurm.sim.job_specs import SpecMaker
@@ -138,6 +140,29 @@ class _Replay(VirtualCluster):
         duration_s = self._checkpoints.duration(self._live[job.id].left_s, restarted=bool(job.requeues))
         return inf if job.time_limit_s and duration_s > job.time_limit_s else duration_s
 
+    def plan(self) -> Plan:
+        """Where runs may have to give way, the core knows what is saved."""
+        preemption = self.configuration.preemption.mode != "off"
+        if preemption and self._checkpoints.interval_s:
+            for job_id in self.state.active:
+                self._tell_saved(self.state.jobs[job_id])
+        return super().plan()
+
+    def _tell_saved(self, job: Job) -> None:
+        """The run's last checkpoint, if it is a new one."""
+        if job.state is not JobState.RUNNING:
+            return
+        overlay, restarted = self._checkpoints, bool(job.requeues)
+        elapsed_s = self.now - job.start_time
+        saved_s = overlay.saved(elapsed_s, self._live[job.id].left_s, restarted=restarted)
+        if not saved_s:
+            return
+        pieces = saved_s / overlay.interval_s
+        time = job.start_time + (overlay.restart_s if restarted else 0.0) + saved_s + pieces * overlay.cost_s
+        if not job.checkpoints or job.checkpoints[-1].time < time:
+            made = Checkpoint(job.run, f"/{job.id}.{time}", time=time, duration_s=overlay.cost_s)
+            self.tell(CheckpointMade(job.id, job.run, made))
+
     # What happens to them
 
     def observe(self, transaction: Transaction) -> None:
@@ -171,7 +196,7 @@ class _Replay(VirtualCluster):
 
     def _ending(self, event: RunEnding) -> None:
         live = self._live[event.job_id]
-        if event.cause is EndCause.NODE_FAIL:
+        if event.cause in (EndCause.NODE_FAIL, EndCause.PREEMPT):
             run = live.outcome.runs[-1]
             elapsed_s = self.now - self._shift - run.start_s
             saved_s = self._checkpoints.saved(

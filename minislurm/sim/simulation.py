@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from minislurm.domain.accounts import AccountChanges
 from minislurm.domain.configuration import Configuration
+from minislurm.domain.errors import UsageError
 from minislurm.sim import trace_accounts
 from minislurm.sim.checkpoints import NO_CHECKPOINTS, Checkpoints
 from minislurm.sim.failures import Failures
@@ -46,6 +47,8 @@ def simulate(
     """Raises ConfigurationError or UsageError for a policy that cannot be had, before the first one runs.
     `progress` is told the policy's name and how many jobs are over."""
     configurations = [policy.on(plan.configuration) for policy in plan.policies]
+    for configuration in configurations:
+        _refuse_endless(configuration, plan.checkpoints)
     workloads = [_workload(plan, policy) for policy in plan.policies]
     measured = []
     for policy, configuration, workload in zip(plan.policies, configurations, workloads, strict=True):
@@ -61,6 +64,19 @@ def simulate(
         )
         measured.append(Measured(policy, result, measure(result)))
     return measured
+
+
+def _refuse_endless(configuration: Configuration, checkpoints: Checkpoints) -> None:
+    """Who gives way after each slice, and has saved nothing in it, begins anew for ever."""
+    scheduler = configuration.scheduler
+    if all((p.order or scheduler.order) != "round-robin" for p in configuration.partitions):
+        return
+    slice_s = scheduler.time_slice_s
+    if not checkpoints.saved(slice_s, slice_s, restarted=True):
+        raise UsageError(
+            f"time slices of {slice_s:g} s (scheduler.time_slice_s) need checkpoints within them: "
+            "--checkpoint-every; a job that begins anew with each slice never ends"
+        )
 
 
 def _workload(plan: Plan, policy: Policy) -> Workload:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from minislurm.sim.trace import Reading, TraceJob, Workload
+from minislurm.sim.trace import LARGEST, LONGEST_S, Reading, TraceJob, Workload
 
 _COLUMNS = 18
 _JOB, _SUBMIT, _RUN, _ALLOCATED, _REQUESTED, _TIME, _USER, _GROUP = 0, 1, 3, 4, 7, 8, 11, 12
@@ -20,8 +20,8 @@ def read(path: Path, *, lenient: bool = False) -> Workload:
     """Raises TraceError."""
     reading = Reading(path, lenient)
     jobs = []
-    for number, line in reading.lines():
-        if line.startswith(";") or not line.strip():
+    for number, line in reading.lines(comment=";"):
+        if not line.strip():
             continue
         job = _job(line)
         if isinstance(job, TraceJob):
@@ -45,9 +45,14 @@ def _job(line: str) -> TraceJob | str:
         if not math.isfinite(value):
             return f"column {column} is not a number: {word}"
         values.append(value)
+    for column in (_SUBMIT, _RUN, _TIME):
+        if values[column] > LONGEST_S:
+            return f"column {column + 1} is over {LONGEST_S:g} seconds: {words[column]}"
     processors = int(values[_REQUESTED] if values[_REQUESTED] > 0 else values[_ALLOCATED])
     if processors <= 0:
         return "neither requested nor allocated processors are known"
+    if processors > LARGEST:
+        return f"there are no {processors:g} processors"
     if values[_RUN] < 0:
         return "the run time is not known"
     if values[_SUBMIT] < 0:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from minislurm.cluster.budgets import is_amount
-from minislurm.sim.trace import Reading, TraceError, TraceJob, Workload
+from minislurm.sim.trace import LARGEST, LONGEST_S, Reading, TraceError, TraceJob, Workload
 
 _TEXTS = ("name", "user", "account", "partition", "gpu_type")
 _AMOUNTS = ("processors", "nodes", "cpus", "gpus", "gpu_share_milli", "memory_mib")
@@ -118,7 +118,7 @@ def _job(row: Mapping[str, object], name: str) -> TraceJob | str:
     try:
         submit_s, run_s = _time(row, "submit"), _number(row, "run")
         limit_s, bid = _number(row, "limit"), _number(row, "bid") or 0.0
-        amounts = {column: int(_number(row, column) or 0) for column in _AMOUNTS}
+        amounts = {column: _amount(row, column) for column in _AMOUNTS}
     except ValueError as error:
         return str(error)
     if submit_s is None or run_s is None:
@@ -134,6 +134,13 @@ def _job(row: Mapping[str, object], name: str) -> TraceJob | str:
     return TraceJob(submit_s=submit_s, run_s=run_s, limit_s=limit_s or None, bid=bid, **values)
 
 
+def _amount(row: Mapping[str, object], column: str) -> int:
+    number = _number(row, column) or 0.0
+    if not number.is_integer():
+        raise ValueError(f"{column} is not a whole number: {row[column]}")
+    return int(number)
+
+
 def _number(row: Mapping[str, object], column: str) -> float | None:
     value = row.get(column)
     if value is None or value == "":
@@ -144,6 +151,8 @@ def _number(row: Mapping[str, object], column: str) -> float | None:
         number = math.nan
     if not math.isfinite(number) or number < 0:
         raise ValueError(f"{column} is not a number of 0 or more: {value}")
+    if number > (LARGEST if column in _AMOUNTS else LONGEST_S):
+        raise ValueError(f"{column} is too large: {value}")
     return number
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from io import BufferedReader
 from pathlib import Path
-from typing import IO
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -53,6 +54,11 @@ class TraceJob(Struct, frozen=True):
     spec: JobSpec | None = None
 
 
+#: Seconds of a time or a duration (over three thousand years), and units of an amount: more is a mistake.
+LONGEST_S = 1e11
+LARGEST = 10**12
+
+
 class Workload(Struct, frozen=True):
     """Jobs in order of submission. `skipped`: lines that could not be read (with `lenient`)."""
 
@@ -83,26 +89,33 @@ class Reading(Struct):
     lenient: bool = False
     skipped: list[str] = field(default_factory=list)
 
-    def lines(self) -> Iterator[tuple[int, str]]:
-        """Plain or gzip, without line ends. Raises TraceError."""
-        number = 0
+    def lines(self, comment: str = "\0") -> Iterator[tuple[int, str]]:
+        """Plain or gzip, without line ends. Lines that begin with `comment` are left out unread: headers of
+        archives are in any encoding. Raises TraceError."""
+        number, marker = 0, comment.encode()
         try:
             with self._open() as file:
                 for number, line in enumerate(file, start=1):
-                    yield number, line.rstrip("\r\n")
-        except UnicodeDecodeError:
-            raise TraceError(f"{self.path}:{number + 1}: not text in UTF-8") from None
+                    if line.startswith(marker):
+                        continue
+                    try:
+                        # Spreadsheets put a mark of the byte order before the first line.
+                        text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                    except UnicodeDecodeError:
+                        self.bad(number, "not text in UTF-8")
+                        continue
+                    yield number, text.rstrip("\r\n")
         except EOFError:
             raise TraceError(f"{self.path}:{number + 1}: the compressed file ends too early") from None
+        except zlib.error:
+            raise TraceError(f"{self.path}:{number + 1}: the compressed file is damaged") from None
         except OSError as error:
             raise TraceError(f"{self.path}: cannot be read: {error.strerror or error}") from None
 
-    def _open(self) -> IO[str]:
+    def _open(self) -> gzip.GzipFile | BufferedReader:
         with self.path.open("rb") as file:
             packed = file.read(2) == b"\x1f\x8b"
-        if packed:
-            return gzip.open(self.path, "rt", encoding="utf-8", newline="")
-        return self.path.open(encoding="utf-8", newline="")
+        return gzip.GzipFile(self.path) if packed else self.path.open("rb")
 
     def rows(self, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Mapping[str, str] | str]]:
         """Of a CSV file, by the columns of its header, which comes first with empty cells; a text instead of

@@ -3,6 +3,7 @@ its header, else a table."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from minislurm.sim import openb, swf, table
@@ -19,13 +20,21 @@ def read(path: Path, *, lenient: bool = False) -> Workload:
         workload = journal_trace.read(path)
     elif path.name.removesuffix(".gz").endswith(".swf"):
         workload = swf.read(path, lenient=lenient)
-    elif openb.is_pod_list(next((line for _, line in Reading(path).lines()), "")):
+    elif openb.is_pod_list(next((line for _, line in Reading(path, lenient=True).lines()), "")):
         workload = openb.read(path, lenient=lenient)
     else:
         workload = table.read(path, lenient=lenient)
     if not workload.jobs:
-        raise TraceError(f"{path}: holds no job")
+        skipped = f" ({skipped_lines(workload.skipped)})" if workload.skipped else ""
+        raise TraceError(f"{path}: holds no job{skipped}")
     return workload
+
+
+def skipped_lines(skipped: Sequence[str]) -> str:
+    """How many, and the first of them with its reason."""
+    if len(skipped) == 1:
+        return f"1 line skipped: {skipped[0]}"
+    return f"{len(skipped)} lines skipped, the first: {skipped[0]}"
 
 
 def is_journal(path: Path) -> bool:

@@ -28,6 +28,7 @@ from minislurm.cluster.messages import (
     PlacementProposed,
     PreemptionProposed,
     RegisterNode,
+    ResizeProposed,
 )
 from minislurm.cluster.snapshot import snapshot
 from minislurm.cluster.state import ClusterState
@@ -38,7 +39,7 @@ from minislurm.domain.ids import JobId, NodeName, RunNumber
 from minislurm.domain.job import Job
 from minislurm.domain.node import NodeFacts
 from minislurm.scheduling.cycle import schedule
-from minislurm.scheduling.model import Plan
+from minislurm.scheduling.model import Placement, Plan
 from minislurm.scheduling.workspace import Workspace
 from minislurm.sim.virtual_node import RunKey, VirtualNode
 
@@ -161,16 +162,20 @@ class VirtualCluster:
 
     def _pass(self, _: None) -> None:
         self._pass_is_due = False
-        if not self.state.queue:
+        if not self.state.wants_passes:
             return
         self.passes += 1
         plan = self.plan()
-        for placement in plan.placements:
-            transaction = self.tell(PlacementProposed(placement))
-            assert transaction.refusal is None, f"the pass placed what does not fit: {placement}"
-        for preemption in plan.preemptions:
-            transaction = self.tell(PreemptionProposed(preemption))
-            assert transaction.refusal is None, f"the pass chose who may not give way: {preemption}"
+        for proposed in plan.in_order():
+            if isinstance(proposed, Placement):
+                transaction = self.tell(PlacementProposed(proposed))
+                assert transaction.refusal is None, f"the pass placed what does not fit: {proposed}"
+            else:
+                transaction = self.tell(PreemptionProposed(proposed))
+                assert transaction.refusal is None, f"the pass chose who may not give way: {proposed}"
+        for resizes in plan.resizes:
+            transaction = self.tell(ResizeProposed(resizes))
+            assert transaction.refusal is None, f"the pass resized what may not be: {resizes}"
         if self.now < plan.wake_time < self._wake_time:
             self._wake_time = plan.wake_time
             self._push(plan.wake_time, _MESSAGE, self._wake, None)

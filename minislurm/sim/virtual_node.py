@@ -13,6 +13,7 @@ from minislurm.cluster.effects import (
     PrepareRun,
     SignalRun,
     StartRun,
+    TellNodes,
 )
 from minislurm.cluster.messages import NodeReport, RunReport
 from minislurm.domain.exhaustive import assert_never
@@ -33,6 +34,8 @@ class VirtualNode(Struct):
     runs: dict[RunKey, RunReport] = field(default_factory=dict)
     #: Signals that jobs were sent here, oldest first.
     signals: list[tuple[RunKey, int]] = field(default_factory=list)
+    #: Runs whose nodes were said to be others, oldest first.
+    told: list[RunKey] = field(default_factory=list)
     #: What was wanted of jobs' checkpoints here, oldest first.
     checkpoint_commands: list[AskCheckpoint | DeleteCheckpoint] = field(default_factory=list)
 
@@ -52,6 +55,8 @@ class VirtualNode(Struct):
                 return clean, None
             case ForgetRun():
                 self.runs.pop(key, None)
+            case TellNodes():
+                self.told.append(key)
             case SignalRun():
                 self.signals.append((key, command.signal))
             case AskCheckpoint() | DeleteCheckpoint():

@@ -227,7 +227,8 @@ wait_for done
 
 
 def test_a_signal_asks_those_who_catch_it(daemons: Daemons) -> None:
-    """The shell around the program does not: the signal would be its end."""
+    """Not the shell around the program: with a trap for its exit it seems to catch everything, and would
+    end."""
     program = """
 import os, signal, time
 from minislurm import checkpoint
@@ -241,7 +242,7 @@ while not os.path.exists(f"gate-{os.environ['SLURM_JOB_ID']}"):
     time.sleep(0.05)
 """
     (daemons.work / "saves.py").write_text(program)
-    script = f"{sys.executable} saves.py\necho the shell is here\n"
+    script = f"trap 'echo bye' EXIT\n{sys.executable} saves.py\necho the shell is here\n"
     job = submit(daemons, script, "--checkpoint-signal=USR1@30")
     wait_said(daemons, job, "ready")
     daemons.command("scontrol", "checkpoint", str(job))
@@ -252,7 +253,7 @@ while not os.path.exists(f"gate-{os.environ['SLURM_JOB_ID']}"):
     assert daemons.job(job).checkpoint_requested == 0
     say(daemons, job, "gate")
     daemons.wait_state(job, "COMPLETED")
-    assert lines(daemons, job) == ["the shell is here"]
+    assert lines(daemons, job) == ["the shell is here", "bye"]
 
 
 def test_a_command_makes_one_at_each_interval(daemons: Daemons) -> None:
@@ -286,7 +287,7 @@ def test_who_cannot_be_asked_is_not_waited_for(daemons: Daemons) -> None:
 
 def test_a_victim_that_does_not_save_is_ended_at_its_deadline(daemons: Daemons) -> None:
     script = "trap 'say asked' USR1; say up; until [ -e gate-$SLURM_JOB_ID ]; do sleep 0.05; done"
-    victim = submit(daemons, script, "-w", "n1", "--exclusive", "--checkpoint-signal=USR1@2")
+    victim = submit(daemons, script, "-w", "n1", "--exclusive", "--checkpoint-signal=B:USR1@2")
     wait_said(daemons, victim, "up")
     urgent = daemons.sbatch("-p", "urgent", "-w", "n1", "--exclusive", "--wrap", "true")
     wait_said(daemons, victim, "asked")
@@ -297,9 +298,23 @@ def test_a_victim_that_does_not_save_is_ended_at_its_deadline(daemons: Daemons) 
     assert daemons.job(victim).requeues == {"preempt": 1}
 
 
+def test_a_victim_whose_command_fails_is_not_waited_for(daemons: Daemons) -> None:
+    command = "echo cannot save; false"
+    victim = submit(
+        daemons, "say up; wait_for gate", "-w", "n1", "--exclusive", f"--checkpoint-command={command}"
+    )
+    wait_said(daemons, victim, "up")
+    urgent = daemons.sbatch("-p", "urgent", "-w", "n1", "--exclusive", "--wrap", "true")
+    daemons.wait_state(urgent, "COMPLETED")
+    assert daemons.job(urgent).start_time - daemons.job(victim).preempt_time < GRACE_S / 2
+    say(daemons, victim, "gate")
+    daemons.wait_state(victim, "COMPLETED")
+    assert "cannot save" in lines(daemons, victim)
+
+
 def test_a_victim_goes_on_when_its_preemptor_is_cancelled(daemons: Daemons) -> None:
     script = "trap 'say asked' USR1; say up; until [ -e gate-$SLURM_JOB_ID ]; do sleep 0.05; done; echo end"
-    victim = submit(daemons, script, "-w", "n1", "--exclusive", "--checkpoint-signal=USR1")
+    victim = submit(daemons, script, "-w", "n1", "--exclusive", "--checkpoint-signal=B:USR1")
     wait_said(daemons, victim, "up")
     urgent = daemons.sbatch("-p", "urgent", "-w", "n1", "--exclusive", "--wrap", "true")
     wait_said(daemons, victim, "asked")
@@ -398,7 +413,7 @@ if [ -n "$MINISLURM_CHECKPOINT_PATH" ]; then echo "from $MINISLURM_CHECKPOINT_ST
 trap 'say asked; wait_for saving; echo state > state; scheckpoint report state --step 9' USR1
 say up; while :; do sleep 0.05; done
 """
-    victim = submit(mortal, script, "-w", "n1", "--exclusive", "--checkpoint-signal=USR1")
+    victim = submit(mortal, script, "-w", "n1", "--exclusive", "--checkpoint-signal=B:USR1")
     wait_said(mortal, victim, "up")
     urgent = mortal.sbatch("-p", "urgent", "-w", "n1", "--exclusive", "--wrap", "true")
     wait_said(mortal, victim, "asked")

@@ -53,13 +53,18 @@ def test_a_victim_saves_and_goes_on_from_there(daemons: Daemons) -> None:
     (daemons.work / "victim.sh").write_text(SAVING)
     victim = daemons.sbatch("-N2", "--exclusive", "-o", "out", "victim.sh")
     daemons.wait(lambda: _has(daemons, "out", "run 0 from 0 (first)"), "the victim runs")
-    urgent = _urgent(daemons)
+    urgent = _urgent(daemons, script="until [ -e go ]; do sleep 0.1; done")
     daemons.wait_state(urgent, "RUNNING")
     shown = daemons.command("scontrol", "show", "job", str(victim))
     assert "JobState=PENDING" in shown
     assert re.search(r"PreemptEligibleTime=None PreemptTime=\d{4}-", shown)
     assert daemons.job(victim).preemptor == urgent
+    (daemons.work / "go").touch()
     daemons.wait_state(urgent, "COMPLETED")
+    told = daemons.command("minislurm", "why", "--preempted", str(victim))
+    assert f"run 1 gave way to job {urgent} on n[1-2], which is in a partition of a higher tier." in told
+    lost = r"^  Lost in truth: \d+ CPU-seconds; it had let go of its nodes after 0:0\d\.$"
+    assert re.search(lost, told, re.M)
     daemons.wait_state(victim, "RUNNING")
     daemons.wait(lambda: _has(daemons, "out", "run 1"), "the victim runs again")
     (daemons.work / "gate").touch()

@@ -93,7 +93,8 @@ class History(RuleBasedStateMachine):
             hold=hold,
             requeue=requeue,
         )
-        self.cluster.submit(spec)
+        with suppress(Refusal):  # it could never fit
+            self.cluster.submit(spec)
 
     @rule(
         nodes=st.integers(1, 3),
@@ -122,7 +123,7 @@ class History(RuleBasedStateMachine):
             spare_nodes=spares,
             on_node_fail=on_node_fail,
             on_task_fail=on_task_fail,
-            max_requeues=limits,
+            max_requeues={"timeout": 2, **limits},
             time_limit_s=limit,
             requeue_on_timeout=limit is not None,
         )

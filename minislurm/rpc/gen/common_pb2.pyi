@@ -43,7 +43,7 @@ class TresAmount(_message.Message):
     def __init__(self, name: _Optional[str] = ..., amount: _Optional[int] = ...) -> None: ...
 
 class ResourceRequest(_message.Message):
-    __slots__ = ("nodes_min", "nodes_max", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_node_min", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus_per_node", "gpus_per_task", "gpus_total", "gpu_type", "exclusive", "required_nodes", "excluded_nodes", "features", "gpu_share_milli", "gpu_share_of_node", "gpu_memory_min_mib", "gpu_capability_min", "affinity", "topology_level", "topology_required", "switches", "switches_wait_s", "segment", "spread", "tasks_follow_nodes", "reservation", "licenses", "exclusive_user")
+    __slots__ = ("nodes_min", "nodes_max", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_node_min", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus_per_node", "gpus_per_task", "gpus_total", "gpu_type", "exclusive", "required_nodes", "excluded_nodes", "features", "gpu_share_milli", "gpu_share_of_node", "gpu_memory_min_mib", "gpu_capability_min", "affinity", "topology_level", "topology_required", "switches", "switches_wait_s", "segment", "spread", "tasks_follow_nodes", "reservation", "licenses", "exclusive_user", "nodes_step")
     NODES_MIN_FIELD_NUMBER: _ClassVar[int]
     NODES_MAX_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
@@ -76,6 +76,7 @@ class ResourceRequest(_message.Message):
     RESERVATION_FIELD_NUMBER: _ClassVar[int]
     LICENSES_FIELD_NUMBER: _ClassVar[int]
     EXCLUSIVE_USER_FIELD_NUMBER: _ClassVar[int]
+    NODES_STEP_FIELD_NUMBER: _ClassVar[int]
     nodes_min: int
     nodes_max: int
     tasks: int
@@ -108,7 +109,8 @@ class ResourceRequest(_message.Message):
     reservation: str
     licenses: _containers.RepeatedCompositeFieldContainer[LicenseCount]
     exclusive_user: int
-    def __init__(self, nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_node_min: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus_per_node: _Optional[int] = ..., gpus_per_task: _Optional[int] = ..., gpus_total: _Optional[int] = ..., gpu_type: _Optional[str] = ..., exclusive: bool = ..., required_nodes: _Optional[_Iterable[str]] = ..., excluded_nodes: _Optional[_Iterable[str]] = ..., features: _Optional[str] = ..., gpu_share_milli: _Optional[int] = ..., gpu_share_of_node: bool = ..., gpu_memory_min_mib: _Optional[int] = ..., gpu_capability_min: _Optional[str] = ..., affinity: _Optional[str] = ..., topology_level: _Optional[str] = ..., topology_required: bool = ..., switches: _Optional[int] = ..., switches_wait_s: _Optional[float] = ..., segment: _Optional[int] = ..., spread: bool = ..., tasks_follow_nodes: bool = ..., reservation: _Optional[str] = ..., licenses: _Optional[_Iterable[_Union[LicenseCount, _Mapping]]] = ..., exclusive_user: _Optional[int] = ...) -> None: ...
+    nodes_step: int
+    def __init__(self, nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_node_min: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus_per_node: _Optional[int] = ..., gpus_per_task: _Optional[int] = ..., gpus_total: _Optional[int] = ..., gpu_type: _Optional[str] = ..., exclusive: bool = ..., required_nodes: _Optional[_Iterable[str]] = ..., excluded_nodes: _Optional[_Iterable[str]] = ..., features: _Optional[str] = ..., gpu_share_milli: _Optional[int] = ..., gpu_share_of_node: bool = ..., gpu_memory_min_mib: _Optional[int] = ..., gpu_capability_min: _Optional[str] = ..., affinity: _Optional[str] = ..., topology_level: _Optional[str] = ..., topology_required: bool = ..., switches: _Optional[int] = ..., switches_wait_s: _Optional[float] = ..., segment: _Optional[int] = ..., spread: bool = ..., tasks_follow_nodes: bool = ..., reservation: _Optional[str] = ..., licenses: _Optional[_Iterable[_Union[LicenseCount, _Mapping]]] = ..., exclusive_user: _Optional[int] = ..., nodes_step: _Optional[int] = ...) -> None: ...
 
 class LicenseCount(_message.Message):
     __slots__ = ("name", "count")
@@ -172,15 +174,65 @@ class Checkpoint(_message.Message):
     def __init__(self, run: _Optional[int] = ..., path: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[int] = ..., size_bytes: _Optional[int] = ..., duration_s: _Optional[float] = ..., time: _Optional[float] = ..., reason: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ..., modified: _Optional[float] = ...) -> None: ...
 
 class CheckpointSignal(_message.Message):
-    __slots__ = ("signal", "grace_s")
+    __slots__ = ("signal", "grace_s", "to_shells")
     SIGNAL_FIELD_NUMBER: _ClassVar[int]
     GRACE_S_FIELD_NUMBER: _ClassVar[int]
+    TO_SHELLS_FIELD_NUMBER: _ClassVar[int]
     signal: int
     grace_s: float
-    def __init__(self, signal: _Optional[int] = ..., grace_s: _Optional[float] = ...) -> None: ...
+    to_shells: bool
+    def __init__(self, signal: _Optional[int] = ..., grace_s: _Optional[float] = ..., to_shells: bool = ...) -> None: ...
+
+class PreemptionWish(_message.Message):
+    __slots__ = ("policy", "min_difference", "max_victims")
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    MIN_DIFFERENCE_FIELD_NUMBER: _ClassVar[int]
+    MAX_VICTIMS_FIELD_NUMBER: _ClassVar[int]
+    policy: str
+    min_difference: int
+    max_victims: int
+    def __init__(self, policy: _Optional[str] = ..., min_difference: _Optional[int] = ..., max_victims: _Optional[int] = ...) -> None: ...
+
+class Alternative(_message.Message):
+    __slots__ = ("victims", "cost", "why")
+    VICTIMS_FIELD_NUMBER: _ClassVar[int]
+    COST_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    victims: _containers.RepeatedScalarFieldContainer[int]
+    cost: float
+    why: str
+    def __init__(self, victims: _Optional[_Iterable[int]] = ..., cost: _Optional[float] = ..., why: _Optional[str] = ...) -> None: ...
+
+class PreemptionRecord(_message.Message):
+    __slots__ = ("time", "run", "preemptor", "cause", "nodes", "cost", "victims", "total_cost", "alternatives", "end_time", "true_cost", "is_first")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTOR_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    COST_FIELD_NUMBER: _ClassVar[int]
+    VICTIMS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_COST_FIELD_NUMBER: _ClassVar[int]
+    ALTERNATIVES_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    TRUE_COST_FIELD_NUMBER: _ClassVar[int]
+    IS_FIRST_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    run: int
+    preemptor: int
+    cause: str
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    cost: float
+    victims: _containers.RepeatedScalarFieldContainer[int]
+    total_cost: float
+    alternatives: _containers.RepeatedCompositeFieldContainer[Alternative]
+    end_time: float
+    true_cost: float
+    is_first: bool
+    def __init__(self, time: _Optional[float] = ..., run: _Optional[int] = ..., preemptor: _Optional[int] = ..., cause: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., cost: _Optional[float] = ..., victims: _Optional[_Iterable[int]] = ..., total_cost: _Optional[float] = ..., alternatives: _Optional[_Iterable[_Union[Alternative, _Mapping]]] = ..., end_time: _Optional[float] = ..., true_cost: _Optional[float] = ..., is_first: bool = ...) -> None: ...
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "user_id", "group_id", "user_name", "group_name", "partition", "work_dir", "request", "account", "qos", "is_batch", "script_hash", "script_arguments", "environment_hash", "command", "std_in", "std_out", "std_err", "open_mode_append", "output_mode", "umask", "submit_host", "submit_pid", "nodes_given", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_gpu", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus", "gpus_per_node", "gpus_per_task", "gres", "exclusive", "constraint", "required_nodes", "excluded_nodes", "time_limit_s", "begin_time", "dependencies", "dependency_any", "kill_on_invalid_dependency", "array_tasks", "array_limit", "signal", "requeue", "hold", "nice", "priority", "comment", "wckey", "reservation", "licenses", "deadline", "max_wait_s", "bid", "groups", "max_requeues", "on_node_fail", "on_task_fail", "requeue_on_timeout", "spare_nodes", "checkpoint_dir", "checkpoint_interval_s", "checkpoint_signal", "checkpoint_keep", "checkpoint_restart_s", "checkpoint_command")
+    __slots__ = ("name", "user_id", "group_id", "user_name", "group_name", "partition", "work_dir", "request", "account", "qos", "is_batch", "script_hash", "script_arguments", "environment_hash", "command", "std_in", "std_out", "std_err", "open_mode_append", "output_mode", "umask", "submit_host", "submit_pid", "nodes_given", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_gpu", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus", "gpus_per_node", "gpus_per_task", "gres", "exclusive", "constraint", "required_nodes", "excluded_nodes", "time_limit_s", "begin_time", "dependencies", "dependency_any", "kill_on_invalid_dependency", "array_tasks", "array_limit", "signal", "requeue", "hold", "nice", "priority", "comment", "wckey", "reservation", "licenses", "deadline", "max_wait_s", "bid", "groups", "max_requeues", "on_node_fail", "on_task_fail", "requeue_on_timeout", "spare_nodes", "elastic", "elastic_signal", "checkpoint_dir", "checkpoint_interval_s", "checkpoint_signal", "checkpoint_keep", "checkpoint_restart_s", "checkpoint_command", "preemption")
     class MaxRequeuesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -252,12 +304,15 @@ class JobSpec(_message.Message):
     ON_TASK_FAIL_FIELD_NUMBER: _ClassVar[int]
     REQUEUE_ON_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     SPARE_NODES_FIELD_NUMBER: _ClassVar[int]
+    ELASTIC_FIELD_NUMBER: _ClassVar[int]
+    ELASTIC_SIGNAL_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_DIR_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_INTERVAL_S_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_SIGNAL_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_KEEP_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_RESTART_S_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_COMMAND_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTION_FIELD_NUMBER: _ClassVar[int]
     name: str
     user_id: int
     group_id: int
@@ -322,13 +377,16 @@ class JobSpec(_message.Message):
     on_task_fail: str
     requeue_on_timeout: bool
     spare_nodes: int
+    elastic: str
+    elastic_signal: int
     checkpoint_dir: str
     checkpoint_interval_s: float
     checkpoint_signal: CheckpointSignal
     checkpoint_keep: int
     checkpoint_restart_s: float
     checkpoint_command: str
-    def __init__(self, name: _Optional[str] = ..., user_id: _Optional[int] = ..., group_id: _Optional[int] = ..., user_name: _Optional[str] = ..., group_name: _Optional[str] = ..., partition: _Optional[str] = ..., work_dir: _Optional[str] = ..., request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., account: _Optional[str] = ..., qos: _Optional[str] = ..., is_batch: bool = ..., script_hash: _Optional[str] = ..., script_arguments: _Optional[_Iterable[str]] = ..., environment_hash: _Optional[str] = ..., command: _Optional[str] = ..., std_in: _Optional[str] = ..., std_out: _Optional[str] = ..., std_err: _Optional[str] = ..., open_mode_append: bool = ..., output_mode: _Optional[int] = ..., umask: _Optional[int] = ..., submit_host: _Optional[str] = ..., submit_pid: _Optional[int] = ..., nodes_given: bool = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_gpu: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus: _Optional[str] = ..., gpus_per_node: _Optional[str] = ..., gpus_per_task: _Optional[str] = ..., gres: _Optional[str] = ..., exclusive: _Optional[str] = ..., constraint: _Optional[str] = ..., required_nodes: _Optional[str] = ..., excluded_nodes: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., begin_time: _Optional[float] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., dependency_any: bool = ..., kill_on_invalid_dependency: bool = ..., array_tasks: _Optional[_Iterable[int]] = ..., array_limit: _Optional[int] = ..., signal: _Optional[_Union[SignalBeforeEnd, _Mapping]] = ..., requeue: bool = ..., hold: bool = ..., nice: _Optional[int] = ..., priority: _Optional[int] = ..., comment: _Optional[str] = ..., wckey: _Optional[str] = ..., reservation: _Optional[str] = ..., licenses: _Optional[str] = ..., deadline: _Optional[float] = ..., max_wait_s: _Optional[float] = ..., bid: _Optional[float] = ..., groups: _Optional[_Iterable[str]] = ..., max_requeues: _Optional[_Mapping[str, int]] = ..., on_node_fail: _Optional[str] = ..., on_task_fail: _Optional[str] = ..., requeue_on_timeout: bool = ..., spare_nodes: _Optional[int] = ..., checkpoint_dir: _Optional[str] = ..., checkpoint_interval_s: _Optional[float] = ..., checkpoint_signal: _Optional[_Union[CheckpointSignal, _Mapping]] = ..., checkpoint_keep: _Optional[int] = ..., checkpoint_restart_s: _Optional[float] = ..., checkpoint_command: _Optional[str] = ...) -> None: ...
+    preemption: PreemptionWish
+    def __init__(self, name: _Optional[str] = ..., user_id: _Optional[int] = ..., group_id: _Optional[int] = ..., user_name: _Optional[str] = ..., group_name: _Optional[str] = ..., partition: _Optional[str] = ..., work_dir: _Optional[str] = ..., request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., account: _Optional[str] = ..., qos: _Optional[str] = ..., is_batch: bool = ..., script_hash: _Optional[str] = ..., script_arguments: _Optional[_Iterable[str]] = ..., environment_hash: _Optional[str] = ..., command: _Optional[str] = ..., std_in: _Optional[str] = ..., std_out: _Optional[str] = ..., std_err: _Optional[str] = ..., open_mode_append: bool = ..., output_mode: _Optional[int] = ..., umask: _Optional[int] = ..., submit_host: _Optional[str] = ..., submit_pid: _Optional[int] = ..., nodes_given: bool = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_gpu: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus: _Optional[str] = ..., gpus_per_node: _Optional[str] = ..., gpus_per_task: _Optional[str] = ..., gres: _Optional[str] = ..., exclusive: _Optional[str] = ..., constraint: _Optional[str] = ..., required_nodes: _Optional[str] = ..., excluded_nodes: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., begin_time: _Optional[float] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., dependency_any: bool = ..., kill_on_invalid_dependency: bool = ..., array_tasks: _Optional[_Iterable[int]] = ..., array_limit: _Optional[int] = ..., signal: _Optional[_Union[SignalBeforeEnd, _Mapping]] = ..., requeue: bool = ..., hold: bool = ..., nice: _Optional[int] = ..., priority: _Optional[int] = ..., comment: _Optional[str] = ..., wckey: _Optional[str] = ..., reservation: _Optional[str] = ..., licenses: _Optional[str] = ..., deadline: _Optional[float] = ..., max_wait_s: _Optional[float] = ..., bid: _Optional[float] = ..., groups: _Optional[_Iterable[str]] = ..., max_requeues: _Optional[_Mapping[str, int]] = ..., on_node_fail: _Optional[str] = ..., on_task_fail: _Optional[str] = ..., requeue_on_timeout: bool = ..., spare_nodes: _Optional[int] = ..., elastic: _Optional[str] = ..., elastic_signal: _Optional[int] = ..., checkpoint_dir: _Optional[str] = ..., checkpoint_interval_s: _Optional[float] = ..., checkpoint_signal: _Optional[_Union[CheckpointSignal, _Mapping]] = ..., checkpoint_keep: _Optional[int] = ..., checkpoint_restart_s: _Optional[float] = ..., checkpoint_command: _Optional[str] = ..., preemption: _Optional[_Union[PreemptionWish, _Mapping]] = ...) -> None: ...
 
 class Step(_message.Message):
     __slots__ = ("id", "name", "nodes", "tasks", "tasks_per_node", "start_time", "end_time", "state", "exit_code", "exit_signal", "open_nodes", "time_limit_s")
@@ -359,7 +417,7 @@ class Step(_message.Message):
     def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[_Iterable[int]] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., state: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., open_nodes: _Optional[_Iterable[str]] = ..., time_limit_s: _Optional[float] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("id", "spec", "submit_time", "state", "run", "array_job_id", "array_task_id", "pending_tasks", "name", "partition", "time_limit_s", "nice", "comment", "array_limit", "begin_time", "priority", "held", "dependencies", "requeue", "changed_request", "avoided_nodes", "reason", "eligible_time", "start_time", "end_time", "allocation", "prepared_nodes", "open_nodes", "end_cause", "end_state", "cancelled_by", "requeue_held", "exit_code", "exit_signal", "derived_exit_code", "derived_exit_signal", "requeues", "signal_sent", "next_step_id", "steps", "suspended_time_s", "requeue_cause", "pending_reason", "restart_reason", "start_priority", "dependency_any", "deadline", "switches_waived", "allocated_tres", "site_factor", "attained_service_s", "attained_time_s", "bid", "price", "preempt_time", "preemptor", "het_job_id", "het_job_offset", "spares", "replacing", "avoid_until", "checkpoints", "checkpoint_requested", "checkpoint_reason", "checkpoint_deadline", "comes_back", "checkpoint_listens", "checkpoints_dropped")
+    __slots__ = ("id", "spec", "submit_time", "state", "run", "array_job_id", "array_task_id", "pending_tasks", "name", "partition", "time_limit_s", "nice", "comment", "array_limit", "begin_time", "priority", "held", "dependencies", "requeue", "changed_request", "avoided_nodes", "reason", "eligible_time", "start_time", "end_time", "allocation", "prepared_nodes", "open_nodes", "end_cause", "end_state", "cancelled_by", "requeue_held", "exit_code", "exit_signal", "derived_exit_code", "derived_exit_signal", "requeues", "signal_sent", "next_step_id", "steps", "suspended_time_s", "requeue_cause", "pending_reason", "restart_reason", "start_priority", "dependency_any", "deadline", "switches_waived", "allocated_tres", "site_factor", "attained_service_s", "attained_time_s", "bid", "price", "preempt_time", "preemptor", "het_job_id", "het_job_offset", "spares", "replacing", "avoid_until", "joining", "leaving", "keeps_nodes", "limit_used_s", "resize_time", "resized_from", "resize_kind", "service_time", "ending_time", "checkpoints", "checkpoint_requested", "checkpoint_reason", "checkpoint_deadline", "comes_back", "checkpoint_listens", "checkpoints_dropped", "claims", "claim_time", "preemptions")
     class RequeuesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -435,6 +493,15 @@ class Job(_message.Message):
     SPARES_FIELD_NUMBER: _ClassVar[int]
     REPLACING_FIELD_NUMBER: _ClassVar[int]
     AVOID_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    JOINING_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
+    KEEPS_NODES_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_USED_S_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_TIME_FIELD_NUMBER: _ClassVar[int]
+    RESIZED_FROM_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_KIND_FIELD_NUMBER: _ClassVar[int]
+    SERVICE_TIME_FIELD_NUMBER: _ClassVar[int]
+    ENDING_TIME_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_REQUESTED_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_REASON_FIELD_NUMBER: _ClassVar[int]
@@ -442,6 +509,9 @@ class Job(_message.Message):
     COMES_BACK_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_LISTENS_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINTS_DROPPED_FIELD_NUMBER: _ClassVar[int]
+    CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    CLAIM_TIME_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTIONS_FIELD_NUMBER: _ClassVar[int]
     id: int
     spec: JobSpec
     submit_time: float
@@ -503,6 +573,15 @@ class Job(_message.Message):
     spares: _containers.RepeatedCompositeFieldContainer[NodeAllocation]
     replacing: bool
     avoid_until: float
+    joining: _containers.RepeatedCompositeFieldContainer[NodeAllocation]
+    leaving: _containers.RepeatedScalarFieldContainer[str]
+    keeps_nodes: bool
+    limit_used_s: float
+    resize_time: float
+    resized_from: int
+    resize_kind: str
+    service_time: float
+    ending_time: float
     checkpoints: _containers.RepeatedCompositeFieldContainer[Checkpoint]
     checkpoint_requested: float
     checkpoint_reason: str
@@ -510,7 +589,10 @@ class Job(_message.Message):
     comes_back: str
     checkpoint_listens: bool
     checkpoints_dropped: int
-    def __init__(self, id: _Optional[int] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., submit_time: _Optional[float] = ..., state: _Optional[str] = ..., run: _Optional[int] = ..., array_job_id: _Optional[int] = ..., array_task_id: _Optional[int] = ..., pending_tasks: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., priority: _Optional[int] = ..., held: _Optional[str] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., requeue: bool = ..., changed_request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., avoided_nodes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., eligible_time: _Optional[float] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., allocation: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., prepared_nodes: _Optional[_Iterable[str]] = ..., open_nodes: _Optional[_Iterable[str]] = ..., end_cause: _Optional[str] = ..., end_state: _Optional[str] = ..., cancelled_by: _Optional[int] = ..., requeue_held: bool = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., derived_exit_code: _Optional[int] = ..., derived_exit_signal: _Optional[int] = ..., requeues: _Optional[_Mapping[str, int]] = ..., signal_sent: bool = ..., next_step_id: _Optional[int] = ..., steps: _Optional[_Mapping[int, Step]] = ..., suspended_time_s: _Optional[float] = ..., requeue_cause: _Optional[str] = ..., pending_reason: _Optional[str] = ..., restart_reason: _Optional[str] = ..., start_priority: _Optional[int] = ..., dependency_any: bool = ..., deadline: _Optional[float] = ..., switches_waived: bool = ..., allocated_tres: _Optional[_Iterable[_Union[TresAmount, _Mapping]]] = ..., site_factor: _Optional[int] = ..., attained_service_s: _Optional[float] = ..., attained_time_s: _Optional[float] = ..., bid: _Optional[float] = ..., price: _Optional[float] = ..., preempt_time: _Optional[float] = ..., preemptor: _Optional[int] = ..., het_job_id: _Optional[int] = ..., het_job_offset: _Optional[int] = ..., spares: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., replacing: bool = ..., avoid_until: _Optional[float] = ..., checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ..., checkpoint_requested: _Optional[float] = ..., checkpoint_reason: _Optional[str] = ..., checkpoint_deadline: _Optional[float] = ..., comes_back: _Optional[str] = ..., checkpoint_listens: bool = ..., checkpoints_dropped: _Optional[int] = ...) -> None: ...
+    claims: int
+    claim_time: float
+    preemptions: _containers.RepeatedCompositeFieldContainer[PreemptionRecord]
+    def __init__(self, id: _Optional[int] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., submit_time: _Optional[float] = ..., state: _Optional[str] = ..., run: _Optional[int] = ..., array_job_id: _Optional[int] = ..., array_task_id: _Optional[int] = ..., pending_tasks: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., priority: _Optional[int] = ..., held: _Optional[str] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., requeue: bool = ..., changed_request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., avoided_nodes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., eligible_time: _Optional[float] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., allocation: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., prepared_nodes: _Optional[_Iterable[str]] = ..., open_nodes: _Optional[_Iterable[str]] = ..., end_cause: _Optional[str] = ..., end_state: _Optional[str] = ..., cancelled_by: _Optional[int] = ..., requeue_held: bool = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., derived_exit_code: _Optional[int] = ..., derived_exit_signal: _Optional[int] = ..., requeues: _Optional[_Mapping[str, int]] = ..., signal_sent: bool = ..., next_step_id: _Optional[int] = ..., steps: _Optional[_Mapping[int, Step]] = ..., suspended_time_s: _Optional[float] = ..., requeue_cause: _Optional[str] = ..., pending_reason: _Optional[str] = ..., restart_reason: _Optional[str] = ..., start_priority: _Optional[int] = ..., dependency_any: bool = ..., deadline: _Optional[float] = ..., switches_waived: bool = ..., allocated_tres: _Optional[_Iterable[_Union[TresAmount, _Mapping]]] = ..., site_factor: _Optional[int] = ..., attained_service_s: _Optional[float] = ..., attained_time_s: _Optional[float] = ..., bid: _Optional[float] = ..., price: _Optional[float] = ..., preempt_time: _Optional[float] = ..., preemptor: _Optional[int] = ..., het_job_id: _Optional[int] = ..., het_job_offset: _Optional[int] = ..., spares: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., replacing: bool = ..., avoid_until: _Optional[float] = ..., joining: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., leaving: _Optional[_Iterable[str]] = ..., keeps_nodes: bool = ..., limit_used_s: _Optional[float] = ..., resize_time: _Optional[float] = ..., resized_from: _Optional[int] = ..., resize_kind: _Optional[str] = ..., service_time: _Optional[float] = ..., ending_time: _Optional[float] = ..., checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ..., checkpoint_requested: _Optional[float] = ..., checkpoint_reason: _Optional[str] = ..., checkpoint_deadline: _Optional[float] = ..., comes_back: _Optional[str] = ..., checkpoint_listens: bool = ..., checkpoints_dropped: _Optional[int] = ..., claims: _Optional[int] = ..., claim_time: _Optional[float] = ..., preemptions: _Optional[_Iterable[_Union[PreemptionRecord, _Mapping]]] = ...) -> None: ...
 
 class AssociationLimits(_message.Message):
     __slots__ = ("group_tres", "group_jobs", "group_submit_jobs", "max_jobs", "max_submit_jobs", "max_tres_per_job", "max_wall_s", "min_priority", "max_priority")
@@ -628,7 +710,7 @@ class AccountUser(_message.Message):
     def __init__(self, name: _Optional[str] = ..., default_account: _Optional[str] = ...) -> None: ...
 
 class Qos(_message.Message):
-    __slots__ = ("name", "description", "priority", "flags", "group_tres", "group_jobs", "group_submit_jobs", "max_tres_per_user", "max_jobs_per_user", "max_submit_jobs_per_user", "max_tres_per_job", "max_wall_s", "min_priority", "max_priority")
+    __slots__ = ("name", "description", "priority", "flags", "group_tres", "group_jobs", "group_submit_jobs", "max_tres_per_user", "max_jobs_per_user", "max_submit_jobs_per_user", "max_tres_per_job", "max_wall_s", "min_priority", "max_priority", "preempt", "preempt_mode", "preempt_exempt_s", "grace_s")
     class GroupTresEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -664,6 +746,10 @@ class Qos(_message.Message):
     MAX_WALL_S_FIELD_NUMBER: _ClassVar[int]
     MIN_PRIORITY_FIELD_NUMBER: _ClassVar[int]
     MAX_PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    PREEMPT_FIELD_NUMBER: _ClassVar[int]
+    PREEMPT_MODE_FIELD_NUMBER: _ClassVar[int]
+    PREEMPT_EXEMPT_S_FIELD_NUMBER: _ClassVar[int]
+    GRACE_S_FIELD_NUMBER: _ClassVar[int]
     name: str
     description: str
     priority: int
@@ -678,7 +764,11 @@ class Qos(_message.Message):
     max_wall_s: float
     min_priority: int
     max_priority: int
-    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., priority: _Optional[int] = ..., flags: _Optional[_Iterable[str]] = ..., group_tres: _Optional[_Mapping[str, int]] = ..., group_jobs: _Optional[int] = ..., group_submit_jobs: _Optional[int] = ..., max_tres_per_user: _Optional[_Mapping[str, int]] = ..., max_jobs_per_user: _Optional[int] = ..., max_submit_jobs_per_user: _Optional[int] = ..., max_tres_per_job: _Optional[_Mapping[str, int]] = ..., max_wall_s: _Optional[float] = ..., min_priority: _Optional[int] = ..., max_priority: _Optional[int] = ...) -> None: ...
+    preempt: _containers.RepeatedScalarFieldContainer[str]
+    preempt_mode: str
+    preempt_exempt_s: float
+    grace_s: float
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., priority: _Optional[int] = ..., flags: _Optional[_Iterable[str]] = ..., group_tres: _Optional[_Mapping[str, int]] = ..., group_jobs: _Optional[int] = ..., group_submit_jobs: _Optional[int] = ..., max_tres_per_user: _Optional[_Mapping[str, int]] = ..., max_jobs_per_user: _Optional[int] = ..., max_submit_jobs_per_user: _Optional[int] = ..., max_tres_per_job: _Optional[_Mapping[str, int]] = ..., max_wall_s: _Optional[float] = ..., min_priority: _Optional[int] = ..., max_priority: _Optional[int] = ..., preempt: _Optional[_Iterable[str]] = ..., preempt_mode: _Optional[str] = ..., preempt_exempt_s: _Optional[float] = ..., grace_s: _Optional[float] = ...) -> None: ...
 
 class AssociationKey(_message.Message):
     __slots__ = ("account", "user")

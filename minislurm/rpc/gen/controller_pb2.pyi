@@ -254,14 +254,23 @@ class UpdateNodeRequest(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., weight: _Optional[int] = ...) -> None: ...
 
 class UpdatePartitionRequest(_message.Message):
-    __slots__ = ("request_id", "name", "state")
+    __slots__ = ("request_id", "name", "state", "settings")
+    class SettingsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     name: str
     state: str
-    def __init__(self, request_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ...) -> None: ...
+    settings: _containers.ScalarMap[str, str]
+    def __init__(self, request_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., settings: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class JobQuery(_message.Message):
     __slots__ = ("job_ids", "include_ended", "forecast")

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Event(_message.Message):
-    __slots__ = ("version", "cluster_configured", "job_submitted", "job_updated", "job_eligible", "dependency_settled", "run_placed", "node_prepared", "run_started", "run_ending", "node_released", "run_ended", "pending_ended", "job_signalled", "step_created", "step_node_ended", "node_registered", "node_changed", "partition_changed", "jobs_purged", "request_handled", "requests_forgotten", "task_detached", "job_requeued", "stale_run_ended", "reservation_changed", "reservation_ended", "node_weight_changed", "accounts_changed", "checkpoint_reported", "checkpoint_requested", "checkpoint_withdrawn", "checkpoint_listening", "checkpoint_dropped")
+    __slots__ = ("version", "cluster_configured", "job_submitted", "job_updated", "job_eligible", "dependency_settled", "run_placed", "node_prepared", "run_started", "run_ending", "node_released", "run_ended", "pending_ended", "job_signalled", "step_created", "step_node_ended", "node_registered", "node_changed", "partition_changed", "partition_updated", "jobs_purged", "request_handled", "requests_forgotten", "task_detached", "job_requeued", "stale_run_ended", "reservation_changed", "reservation_ended", "node_weight_changed", "accounts_changed", "checkpoint_reported", "checkpoint_requested", "checkpoint_withdrawn", "checkpoint_listening", "checkpoint_dropped", "resize_begun", "nodes_joined", "nodes_not_joined", "node_left")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_CONFIGURED_FIELD_NUMBER: _ClassVar[int]
     JOB_SUBMITTED_FIELD_NUMBER: _ClassVar[int]
@@ -28,6 +28,7 @@ class Event(_message.Message):
     NODE_REGISTERED_FIELD_NUMBER: _ClassVar[int]
     NODE_CHANGED_FIELD_NUMBER: _ClassVar[int]
     PARTITION_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_UPDATED_FIELD_NUMBER: _ClassVar[int]
     JOBS_PURGED_FIELD_NUMBER: _ClassVar[int]
     REQUEST_HANDLED_FIELD_NUMBER: _ClassVar[int]
     REQUESTS_FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
@@ -43,6 +44,10 @@ class Event(_message.Message):
     CHECKPOINT_WITHDRAWN_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_LISTENING_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_DROPPED_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_BEGUN_FIELD_NUMBER: _ClassVar[int]
+    NODES_JOINED_FIELD_NUMBER: _ClassVar[int]
+    NODES_NOT_JOINED_FIELD_NUMBER: _ClassVar[int]
+    NODE_LEFT_FIELD_NUMBER: _ClassVar[int]
     version: int
     cluster_configured: ClusterConfigured
     job_submitted: JobSubmitted
@@ -62,6 +67,7 @@ class Event(_message.Message):
     node_registered: NodeRegistered
     node_changed: NodeChanged
     partition_changed: PartitionChanged
+    partition_updated: PartitionUpdated
     jobs_purged: JobsPurged
     request_handled: RequestHandled
     requests_forgotten: RequestsForgotten
@@ -77,7 +83,11 @@ class Event(_message.Message):
     checkpoint_withdrawn: CheckpointWithdrawn
     checkpoint_listening: CheckpointListening
     checkpoint_dropped: CheckpointDropped
-    def __init__(self, version: _Optional[int] = ..., cluster_configured: _Optional[_Union[ClusterConfigured, _Mapping]] = ..., job_submitted: _Optional[_Union[JobSubmitted, _Mapping]] = ..., job_updated: _Optional[_Union[JobUpdated, _Mapping]] = ..., job_eligible: _Optional[_Union[JobEligible, _Mapping]] = ..., dependency_settled: _Optional[_Union[DependencySettled, _Mapping]] = ..., run_placed: _Optional[_Union[RunPlaced, _Mapping]] = ..., node_prepared: _Optional[_Union[NodePrepared, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_ending: _Optional[_Union[RunEnding, _Mapping]] = ..., node_released: _Optional[_Union[NodeReleased, _Mapping]] = ..., run_ended: _Optional[_Union[RunEnded, _Mapping]] = ..., pending_ended: _Optional[_Union[PendingEnded, _Mapping]] = ..., job_signalled: _Optional[_Union[JobSignalled, _Mapping]] = ..., step_created: _Optional[_Union[StepCreated, _Mapping]] = ..., step_node_ended: _Optional[_Union[StepNodeEnded, _Mapping]] = ..., node_registered: _Optional[_Union[NodeRegistered, _Mapping]] = ..., node_changed: _Optional[_Union[NodeChanged, _Mapping]] = ..., partition_changed: _Optional[_Union[PartitionChanged, _Mapping]] = ..., jobs_purged: _Optional[_Union[JobsPurged, _Mapping]] = ..., request_handled: _Optional[_Union[RequestHandled, _Mapping]] = ..., requests_forgotten: _Optional[_Union[RequestsForgotten, _Mapping]] = ..., task_detached: _Optional[_Union[TaskDetached, _Mapping]] = ..., job_requeued: _Optional[_Union[JobRequeued, _Mapping]] = ..., stale_run_ended: _Optional[_Union[StaleRunEnded, _Mapping]] = ..., reservation_changed: _Optional[_Union[ReservationChanged, _Mapping]] = ..., reservation_ended: _Optional[_Union[ReservationEnded, _Mapping]] = ..., node_weight_changed: _Optional[_Union[NodeWeightChanged, _Mapping]] = ..., accounts_changed: _Optional[_Union[AccountsChanged, _Mapping]] = ..., checkpoint_reported: _Optional[_Union[CheckpointReported, _Mapping]] = ..., checkpoint_requested: _Optional[_Union[CheckpointRequested, _Mapping]] = ..., checkpoint_withdrawn: _Optional[_Union[CheckpointWithdrawn, _Mapping]] = ..., checkpoint_listening: _Optional[_Union[CheckpointListening, _Mapping]] = ..., checkpoint_dropped: _Optional[_Union[CheckpointDropped, _Mapping]] = ...) -> None: ...
+    resize_begun: ResizeBegun
+    nodes_joined: NodesJoined
+    nodes_not_joined: NodesNotJoined
+    node_left: NodeLeft
+    def __init__(self, version: _Optional[int] = ..., cluster_configured: _Optional[_Union[ClusterConfigured, _Mapping]] = ..., job_submitted: _Optional[_Union[JobSubmitted, _Mapping]] = ..., job_updated: _Optional[_Union[JobUpdated, _Mapping]] = ..., job_eligible: _Optional[_Union[JobEligible, _Mapping]] = ..., dependency_settled: _Optional[_Union[DependencySettled, _Mapping]] = ..., run_placed: _Optional[_Union[RunPlaced, _Mapping]] = ..., node_prepared: _Optional[_Union[NodePrepared, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., run_ending: _Optional[_Union[RunEnding, _Mapping]] = ..., node_released: _Optional[_Union[NodeReleased, _Mapping]] = ..., run_ended: _Optional[_Union[RunEnded, _Mapping]] = ..., pending_ended: _Optional[_Union[PendingEnded, _Mapping]] = ..., job_signalled: _Optional[_Union[JobSignalled, _Mapping]] = ..., step_created: _Optional[_Union[StepCreated, _Mapping]] = ..., step_node_ended: _Optional[_Union[StepNodeEnded, _Mapping]] = ..., node_registered: _Optional[_Union[NodeRegistered, _Mapping]] = ..., node_changed: _Optional[_Union[NodeChanged, _Mapping]] = ..., partition_changed: _Optional[_Union[PartitionChanged, _Mapping]] = ..., partition_updated: _Optional[_Union[PartitionUpdated, _Mapping]] = ..., jobs_purged: _Optional[_Union[JobsPurged, _Mapping]] = ..., request_handled: _Optional[_Union[RequestHandled, _Mapping]] = ..., requests_forgotten: _Optional[_Union[RequestsForgotten, _Mapping]] = ..., task_detached: _Optional[_Union[TaskDetached, _Mapping]] = ..., job_requeued: _Optional[_Union[JobRequeued, _Mapping]] = ..., stale_run_ended: _Optional[_Union[StaleRunEnded, _Mapping]] = ..., reservation_changed: _Optional[_Union[ReservationChanged, _Mapping]] = ..., reservation_ended: _Optional[_Union[ReservationEnded, _Mapping]] = ..., node_weight_changed: _Optional[_Union[NodeWeightChanged, _Mapping]] = ..., accounts_changed: _Optional[_Union[AccountsChanged, _Mapping]] = ..., checkpoint_reported: _Optional[_Union[CheckpointReported, _Mapping]] = ..., checkpoint_requested: _Optional[_Union[CheckpointRequested, _Mapping]] = ..., checkpoint_withdrawn: _Optional[_Union[CheckpointWithdrawn, _Mapping]] = ..., checkpoint_listening: _Optional[_Union[CheckpointListening, _Mapping]] = ..., checkpoint_dropped: _Optional[_Union[CheckpointDropped, _Mapping]] = ..., resize_begun: _Optional[_Union[ResizeBegun, _Mapping]] = ..., nodes_joined: _Optional[_Union[NodesJoined, _Mapping]] = ..., nodes_not_joined: _Optional[_Union[NodesNotJoined, _Mapping]] = ..., node_left: _Optional[_Union[NodeLeft, _Mapping]] = ...) -> None: ...
 
 class ClusterConfigured(_message.Message):
     __slots__ = ("time", "configuration")
@@ -150,7 +160,7 @@ class TaskDetached(_message.Message):
     def __init__(self, time: _Optional[float] = ..., array_job_id: _Optional[int] = ..., task_id: _Optional[int] = ..., job_id: _Optional[int] = ...) -> None: ...
 
 class RunPlaced(_message.Message):
-    __slots__ = ("time", "job_id", "run", "allocation", "pending_reason", "priority", "price", "spares")
+    __slots__ = ("time", "job_id", "run", "allocation", "pending_reason", "priority", "price", "spares", "limit_used_s")
     TIME_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -159,6 +169,7 @@ class RunPlaced(_message.Message):
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     PRICE_FIELD_NUMBER: _ClassVar[int]
     SPARES_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_USED_S_FIELD_NUMBER: _ClassVar[int]
     time: float
     job_id: int
     run: int
@@ -167,7 +178,8 @@ class RunPlaced(_message.Message):
     priority: int
     price: float
     spares: _containers.RepeatedCompositeFieldContainer[_common_pb2.NodeAllocation]
-    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., allocation: _Optional[_Iterable[_Union[_common_pb2.NodeAllocation, _Mapping]]] = ..., pending_reason: _Optional[str] = ..., priority: _Optional[int] = ..., price: _Optional[float] = ..., spares: _Optional[_Iterable[_Union[_common_pb2.NodeAllocation, _Mapping]]] = ...) -> None: ...
+    limit_used_s: float
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., allocation: _Optional[_Iterable[_Union[_common_pb2.NodeAllocation, _Mapping]]] = ..., pending_reason: _Optional[str] = ..., priority: _Optional[int] = ..., price: _Optional[float] = ..., spares: _Optional[_Iterable[_Union[_common_pb2.NodeAllocation, _Mapping]]] = ..., limit_used_s: _Optional[float] = ...) -> None: ...
 
 class NodePrepared(_message.Message):
     __slots__ = ("time", "job_id", "run", "node")
@@ -192,7 +204,7 @@ class RunStarted(_message.Message):
     def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...
 
 class RunEnding(_message.Message):
-    __slots__ = ("time", "job_id", "run", "cause", "state", "reason", "exit_code", "exit_signal", "cancelled_by", "hold", "requeue_cause", "avoid_nodes", "released_nodes", "end_time", "preemptor", "replacing", "lost_nodes", "stay_away", "stay_away_until")
+    __slots__ = ("time", "job_id", "run", "cause", "state", "reason", "exit_code", "exit_signal", "cancelled_by", "hold", "requeue_cause", "avoid_nodes", "released_nodes", "end_time", "preemptor", "replacing", "lost_nodes", "stay_away", "stay_away_until", "decision")
     TIME_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -212,6 +224,7 @@ class RunEnding(_message.Message):
     LOST_NODES_FIELD_NUMBER: _ClassVar[int]
     STAY_AWAY_FIELD_NUMBER: _ClassVar[int]
     STAY_AWAY_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FIELD_NUMBER: _ClassVar[int]
     time: float
     job_id: int
     run: int
@@ -231,7 +244,8 @@ class RunEnding(_message.Message):
     lost_nodes: _containers.RepeatedScalarFieldContainer[str]
     stay_away: _containers.RepeatedScalarFieldContainer[str]
     stay_away_until: float
-    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., cause: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., cancelled_by: _Optional[int] = ..., hold: bool = ..., requeue_cause: _Optional[str] = ..., avoid_nodes: _Optional[_Iterable[str]] = ..., released_nodes: _Optional[_Iterable[str]] = ..., end_time: _Optional[float] = ..., preemptor: _Optional[int] = ..., replacing: bool = ..., lost_nodes: _Optional[_Iterable[str]] = ..., stay_away: _Optional[_Iterable[str]] = ..., stay_away_until: _Optional[float] = ...) -> None: ...
+    decision: _common_pb2.PreemptionRecord
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., cause: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., cancelled_by: _Optional[int] = ..., hold: bool = ..., requeue_cause: _Optional[str] = ..., avoid_nodes: _Optional[_Iterable[str]] = ..., released_nodes: _Optional[_Iterable[str]] = ..., end_time: _Optional[float] = ..., preemptor: _Optional[int] = ..., replacing: bool = ..., lost_nodes: _Optional[_Iterable[str]] = ..., stay_away: _Optional[_Iterable[str]] = ..., stay_away_until: _Optional[float] = ..., decision: _Optional[_Union[_common_pb2.PreemptionRecord, _Mapping]] = ...) -> None: ...
 
 class NodeReleased(_message.Message):
     __slots__ = ("time", "job_id", "run", "node")
@@ -379,6 +393,23 @@ class PartitionChanged(_message.Message):
     state: str
     def __init__(self, time: _Optional[float] = ..., name: _Optional[str] = ..., state: _Optional[str] = ...) -> None: ...
 
+class PartitionUpdated(_message.Message):
+    __slots__ = ("time", "name", "settings")
+    class SettingsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    name: str
+    settings: _containers.ScalarMap[str, str]
+    def __init__(self, time: _Optional[float] = ..., name: _Optional[str] = ..., settings: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
 class JobsPurged(_message.Message):
     __slots__ = ("time", "job_ids")
     TIME_FIELD_NUMBER: _ClassVar[int]
@@ -436,8 +467,21 @@ class RequestRecord(_message.Message):
     step_id: int
     def __init__(self, request_id: _Optional[str] = ..., time: _Optional[float] = ..., job_id: _Optional[int] = ..., step_id: _Optional[int] = ...) -> None: ...
 
+class PartitionSettings(_message.Message):
+    __slots__ = ("values",)
+    class ValuesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    values: _containers.ScalarMap[str, str]
+    def __init__(self, values: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
 class StateHeader(_message.Message):
-    __slots__ = ("next_job_id", "configuration", "partition_states", "accounts_version", "placements")
+    __slots__ = ("next_job_id", "configuration", "partition_states", "partition_settings", "accounts_version", "placements")
     class PartitionStatesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -445,17 +489,26 @@ class StateHeader(_message.Message):
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class PartitionSettingsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: PartitionSettings
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[PartitionSettings, _Mapping]] = ...) -> None: ...
     NEXT_JOB_ID_FIELD_NUMBER: _ClassVar[int]
     CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
     PARTITION_STATES_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_SETTINGS_FIELD_NUMBER: _ClassVar[int]
     ACCOUNTS_VERSION_FIELD_NUMBER: _ClassVar[int]
     PLACEMENTS_FIELD_NUMBER: _ClassVar[int]
     next_job_id: int
     configuration: str
     partition_states: _containers.ScalarMap[str, str]
+    partition_settings: _containers.MessageMap[str, PartitionSettings]
     accounts_version: int
     placements: int
-    def __init__(self, next_job_id: _Optional[int] = ..., configuration: _Optional[str] = ..., partition_states: _Optional[_Mapping[str, str]] = ..., accounts_version: _Optional[int] = ..., placements: _Optional[int] = ...) -> None: ...
+    def __init__(self, next_job_id: _Optional[int] = ..., configuration: _Optional[str] = ..., partition_states: _Optional[_Mapping[str, str]] = ..., partition_settings: _Optional[_Mapping[str, PartitionSettings]] = ..., accounts_version: _Optional[int] = ..., placements: _Optional[int] = ...) -> None: ...
 
 class UsageRecord(_message.Message):
     __slots__ = ("account", "user", "time", "tres_seconds")
@@ -561,7 +614,7 @@ class CheckpointReported(_message.Message):
     def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., checkpoint: _Optional[_Union[_common_pb2.Checkpoint, _Mapping]] = ..., answers: bool = ..., excess: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CheckpointRequested(_message.Message):
-    __slots__ = ("time", "job_id", "run", "reason", "deadline", "preemptor", "comes_back")
+    __slots__ = ("time", "job_id", "run", "reason", "deadline", "preemptor", "comes_back", "decision")
     TIME_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -569,6 +622,7 @@ class CheckpointRequested(_message.Message):
     DEADLINE_FIELD_NUMBER: _ClassVar[int]
     PREEMPTOR_FIELD_NUMBER: _ClassVar[int]
     COMES_BACK_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FIELD_NUMBER: _ClassVar[int]
     time: float
     job_id: int
     run: int
@@ -576,7 +630,8 @@ class CheckpointRequested(_message.Message):
     deadline: float
     preemptor: int
     comes_back: str
-    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., reason: _Optional[str] = ..., deadline: _Optional[float] = ..., preemptor: _Optional[int] = ..., comes_back: _Optional[str] = ...) -> None: ...
+    decision: _common_pb2.PreemptionRecord
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., reason: _Optional[str] = ..., deadline: _Optional[float] = ..., preemptor: _Optional[int] = ..., comes_back: _Optional[str] = ..., decision: _Optional[_Union[_common_pb2.PreemptionRecord, _Mapping]] = ...) -> None: ...
 
 class CheckpointWithdrawn(_message.Message):
     __slots__ = ("time", "job_id", "run")
@@ -607,3 +662,61 @@ class CheckpointDropped(_message.Message):
     job_id: int
     run: int
     def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...
+
+class ResizeBegun(_message.Message):
+    __slots__ = ("time", "job_id", "run", "kind", "joining", "leaving", "keeps_nodes", "preemptor")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    JOINING_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
+    KEEPS_NODES_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTOR_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    kind: str
+    joining: _containers.RepeatedCompositeFieldContainer[_common_pb2.NodeAllocation]
+    leaving: _containers.RepeatedScalarFieldContainer[str]
+    keeps_nodes: bool
+    preemptor: int
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., kind: _Optional[str] = ..., joining: _Optional[_Iterable[_Union[_common_pb2.NodeAllocation, _Mapping]]] = ..., leaving: _Optional[_Iterable[str]] = ..., keeps_nodes: bool = ..., preemptor: _Optional[int] = ...) -> None: ...
+
+class NodesJoined(_message.Message):
+    __slots__ = ("time", "job_id", "run", "nodes")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., nodes: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class NodesNotJoined(_message.Message):
+    __slots__ = ("time", "job_id", "run", "nodes", "failed_nodes")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    FAILED_NODES_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    failed_nodes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., nodes: _Optional[_Iterable[str]] = ..., failed_nodes: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class NodeLeft(_message.Message):
+    __slots__ = ("time", "job_id", "run", "node")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    time: float
+    job_id: int
+    run: int
+    node: str
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., node: _Optional[str] = ...) -> None: ...

@@ -80,7 +80,7 @@ class Reports(_message.Message):
     def __init__(self, reports: _Optional[_Iterable[_Union[Report, _Mapping]]] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("number", "job_id", "run", "run_prepared", "prepare_failed", "run_started", "batch_exited", "run_cleaned", "step_ended", "checkpoint_made", "checkpoint_listener")
+    __slots__ = ("number", "job_id", "run", "run_prepared", "prepare_failed", "run_started", "batch_exited", "run_cleaned", "step_ended", "checkpoint_made", "checkpoint_listener", "checkpoint_failed")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -92,6 +92,7 @@ class Report(_message.Message):
     STEP_ENDED_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_MADE_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_LISTENER_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FAILED_FIELD_NUMBER: _ClassVar[int]
     number: int
     job_id: int
     run: int
@@ -103,7 +104,8 @@ class Report(_message.Message):
     step_ended: StepEnded
     checkpoint_made: CheckpointMade
     checkpoint_listener: CheckpointListener
-    def __init__(self, number: _Optional[int] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., run_prepared: _Optional[_Union[RunPrepared, _Mapping]] = ..., prepare_failed: _Optional[_Union[PrepareFailed, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., batch_exited: _Optional[_Union[BatchExited, _Mapping]] = ..., run_cleaned: _Optional[_Union[RunCleaned, _Mapping]] = ..., step_ended: _Optional[_Union[StepEnded, _Mapping]] = ..., checkpoint_made: _Optional[_Union[CheckpointMade, _Mapping]] = ..., checkpoint_listener: _Optional[_Union[CheckpointListener, _Mapping]] = ...) -> None: ...
+    checkpoint_failed: CheckpointFailed
+    def __init__(self, number: _Optional[int] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., run_prepared: _Optional[_Union[RunPrepared, _Mapping]] = ..., prepare_failed: _Optional[_Union[PrepareFailed, _Mapping]] = ..., run_started: _Optional[_Union[RunStarted, _Mapping]] = ..., batch_exited: _Optional[_Union[BatchExited, _Mapping]] = ..., run_cleaned: _Optional[_Union[RunCleaned, _Mapping]] = ..., step_ended: _Optional[_Union[StepEnded, _Mapping]] = ..., checkpoint_made: _Optional[_Union[CheckpointMade, _Mapping]] = ..., checkpoint_listener: _Optional[_Union[CheckpointListener, _Mapping]] = ..., checkpoint_failed: _Optional[_Union[CheckpointFailed, _Mapping]] = ...) -> None: ...
 
 class CheckpointMade(_message.Message):
     __slots__ = ("checkpoint", "answers")
@@ -112,6 +114,12 @@ class CheckpointMade(_message.Message):
     checkpoint: _common_pb2.Checkpoint
     answers: float
     def __init__(self, checkpoint: _Optional[_Union[_common_pb2.Checkpoint, _Mapping]] = ..., answers: _Optional[float] = ...) -> None: ...
+
+class CheckpointFailed(_message.Message):
+    __slots__ = ("request",)
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    request: float
+    def __init__(self, request: _Optional[float] = ...) -> None: ...
 
 class CheckpointListener(_message.Message):
     __slots__ = ()
@@ -188,13 +196,14 @@ class ControllerMessage(_message.Message):
     def __init__(self, commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ..., acknowledged: _Optional[int] = ..., heard: _Optional[int] = ..., time: _Optional[float] = ..., witnesses: _Optional[_Union[WitnessSet, _Mapping]] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("registered", "prepare_run", "start_run", "end_run", "signal_run", "forget_run", "ask_checkpoint", "delete_checkpoint")
+    __slots__ = ("registered", "prepare_run", "start_run", "end_run", "signal_run", "forget_run", "tell_nodes", "ask_checkpoint", "delete_checkpoint")
     REGISTERED_FIELD_NUMBER: _ClassVar[int]
     PREPARE_RUN_FIELD_NUMBER: _ClassVar[int]
     START_RUN_FIELD_NUMBER: _ClassVar[int]
     END_RUN_FIELD_NUMBER: _ClassVar[int]
     SIGNAL_RUN_FIELD_NUMBER: _ClassVar[int]
     FORGET_RUN_FIELD_NUMBER: _ClassVar[int]
+    TELL_NODES_FIELD_NUMBER: _ClassVar[int]
     ASK_CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     DELETE_CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     registered: Registered
@@ -203,9 +212,10 @@ class Command(_message.Message):
     end_run: EndRun
     signal_run: SignalRun
     forget_run: ForgetRun
+    tell_nodes: TellNodes
     ask_checkpoint: AskCheckpoint
     delete_checkpoint: DeleteCheckpoint
-    def __init__(self, registered: _Optional[_Union[Registered, _Mapping]] = ..., prepare_run: _Optional[_Union[PrepareRun, _Mapping]] = ..., start_run: _Optional[_Union[StartRun, _Mapping]] = ..., end_run: _Optional[_Union[EndRun, _Mapping]] = ..., signal_run: _Optional[_Union[SignalRun, _Mapping]] = ..., forget_run: _Optional[_Union[ForgetRun, _Mapping]] = ..., ask_checkpoint: _Optional[_Union[AskCheckpoint, _Mapping]] = ..., delete_checkpoint: _Optional[_Union[DeleteCheckpoint, _Mapping]] = ...) -> None: ...
+    def __init__(self, registered: _Optional[_Union[Registered, _Mapping]] = ..., prepare_run: _Optional[_Union[PrepareRun, _Mapping]] = ..., start_run: _Optional[_Union[StartRun, _Mapping]] = ..., end_run: _Optional[_Union[EndRun, _Mapping]] = ..., signal_run: _Optional[_Union[SignalRun, _Mapping]] = ..., forget_run: _Optional[_Union[ForgetRun, _Mapping]] = ..., tell_nodes: _Optional[_Union[TellNodes, _Mapping]] = ..., ask_checkpoint: _Optional[_Union[AskCheckpoint, _Mapping]] = ..., delete_checkpoint: _Optional[_Union[DeleteCheckpoint, _Mapping]] = ...) -> None: ...
 
 class Registered(_message.Message):
     __slots__ = ("heartbeat_interval_s", "spec", "cluster")
@@ -360,3 +370,15 @@ class ForgetRun(_message.Message):
     job_id: int
     run: int
     def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...
+
+class TellNodes(_message.Message):
+    __slots__ = ("job_id", "run", "allocation", "signal")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATION_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    job_id: int
+    run: int
+    allocation: _containers.RepeatedCompositeFieldContainer[_common_pb2.NodeAllocation]
+    signal: int
+    def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., allocation: _Optional[_Iterable[_Union[_common_pb2.NodeAllocation, _Mapping]]] = ..., signal: _Optional[int] = ...) -> None: ...

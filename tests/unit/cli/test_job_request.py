@@ -356,3 +356,17 @@ def test_ending_is_no_coming_back() -> None:
 def test_rules_that_there_are_not(line: str) -> None:
     with pytest.raises(OptionError, match="Invalid --"):
         _options(line)
+
+
+def test_elastic() -> None:
+    spec = _spec("-N2-8 --elastic --elastic-step=2")
+    assert (spec.elastic, spec.elastic_signal, spec.request.nodes_step) == ("restart", 0, 2)
+    spec = _spec("-N2-8 --elastic=in-place --elastic-step=double --elastic-signal=USR1")
+    assert (spec.elastic, spec.elastic_signal, spec.request.nodes_step) == ("in-place", 10, -1)
+    assert _spec("-N2-8").elastic == ""
+    for option in ("--elastic-step=2", "--elastic-signal=USR1"):
+        with pytest.raises(UsageError, match="needs --elastic"):
+            _spec(f"-N2-8 {option}")
+    for option in ("--elastic=often", "--elastic-step=0", "--elastic-step=x", "--elastic-signal=XYZ"):
+        with pytest.raises(OptionError):
+            _options(f"-N2-8 {option}")

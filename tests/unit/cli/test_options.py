@@ -152,3 +152,14 @@ def test_a_step_is_not_named_after_its_batch_job() -> None:
 def test_a_bad_variable_is_an_error() -> None:
     with pytest.raises(OptionError, match="Invalid --time specification"):
         set_from_environment(JobOptions(), "sbatch", {"SBATCH_TIMELIMIT": "x"})
+
+
+def test_a_step_of_a_job_that_changes_in_place_has_the_nodes_of_now() -> None:
+    """What the script's environment says is what there was when it began."""
+    begun = {"SLURM_NNODES": "2", "SLURM_JOB_NUM_NODES": "2", "SLURM_NTASKS": "2"}
+    values = JobOptions()
+    set_from_environment(values, "srun", {**begun, "MINISLURM_NODELIST_FILE": "/spool/nodes"})
+    assert (values.nodes, values.ntasks) == (None, None)
+    set_from_environment(values, "srun", begun)
+    assert values.nodes is not None
+    assert (values.nodes.minimum, values.ntasks) == (2, 2)

@@ -313,6 +313,29 @@ def test_a_file_that_is_wrong_is_refused_whole(controller: Controller, run: Run,
 
 
 @pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "has no [[accounts]]; an empty tree has at least the one named root"),
+        (b"[[qos]]\nname = 'q'\n", "has no [[accounts]]; an empty tree has at least the one named root"),
+    ],
+)
+def test_a_file_that_was_cut_off_does_not_remove_everything(
+    controller: Controller, filled: Run, tmp_path: Any, content: bytes, said: str
+) -> None:
+    path = tmp_path / "tree.toml"
+    path.write_bytes(content)
+    before = controller.changed
+    assert filled("-i load", str(path)) == (1, f"sacctmgr: error: {path}: {said}\n")
+    assert controller.changed == before
+
+
+def test_a_file_that_is_no_text_is_named(run: Run, tmp_path: Any) -> None:
+    path = tmp_path / "tree.toml"
+    path.write_bytes(b"[[accounts]]\nname = '\xff'\n")
+    assert run("-i load", str(path)) == (1, f"sacctmgr: error: {path}:2: not text in UTF-8\n")
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("[[accounts]]\nparent = 'a'", "f: [[accounts]] number 1: has no name"),
@@ -357,6 +380,49 @@ def test_ranges_of_priority(controller: Controller, filled: Run) -> None:
     filled("-i modify account lab set MinPriority=-1")
     assert controller.tree.accounts["lab"].limits.min_priority is None
     assert filled("-i modify qos high set MinPriority=8")[0] == 1, "above its highest"
+
+
+def test_whom_a_qos_preempts(controller: Controller, filled: Run) -> None:
+    filled("-i add qos low")
+    filled("-i modify qos high set Preempt=low PreemptMode=cancel PreemptExemptTime=1:30:00 GraceTime=90")
+    qos = controller.tree.qos["high"]
+    assert (qos.preempt, qos.preempt_mode, qos.preempt_exempt_s, qos.grace_s) == (
+        ("low",),
+        "cancel",
+        5400,
+        90,
+    )
+    shown = filled("-nP show qos format=name,gracetime,preempt,preemptexempttime,preemptmode")
+    assert "high|00:01:30|low|01:30:00|cancel\n" in shown[1]
+    assert "low|00:00:00|||cluster\n" in shown[1]
+    assert account_file.read(account_file.write(controller.tree), "f") == controller.tree
+    filled("-i modify qos high set Preempt+=normal PreemptMode=OFF PreemptExemptTime=-1 GraceTime=-1")
+    qos = controller.tree.qos["high"]
+    assert (qos.preempt, qos.preempt_mode, qos.preempt_exempt_s, qos.grace_s) == (
+        ("low", "normal"),
+        "",
+        None,
+        None,
+    )
+    filled("-i delete qos low")
+    assert controller.tree.qos["high"].preempt == ("normal",)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("Preempt=nobody", "QOS high: no such QOS nobody to preempt"),
+        ("Preempt=high", "QOS high: would preempt itself (Preempt=high)"),
+        ("Preempt=mid", "QOS high: would preempt itself (Preempt=mid)"),
+        ("PreemptMode=suspend", "PreemptMode=suspend is not supported by minislurm"),
+        ("PreemptMode=often", "Bad value for preemptmode: PreemptMode=often"),
+    ],
+)
+def test_whom_a_qos_cannot_preempt(filled: Run, settings: str, said: str) -> None:
+    assert filled("-i add qos mid preempt=high")[0] == 0
+    status, text = filled(f"-i modify qos high set {settings}")
+    assert status == 1
+    assert said in text
 
 
 def test_a_budget_is_given_by_period_and_taken_back(controller: Controller, filled: Run) -> None:

@@ -123,15 +123,16 @@ def test_options_reach_the_specification() -> None:
 
 def test_options_come_from_the_environment_too() -> None:
     values = JobOptions()
-    given = {"SBATCH_CHECKPOINT_SIGNAL": "12", "SBATCH_CHECKPOINT_DIR": "c"}
+    given = {"SBATCH_CHECKPOINT_SIGNAL": "B:12", "SBATCH_CHECKPOINT_DIR": "c"}
     set_from_environment(values, "sbatch", given)
-    assert (values.checkpoint_signal, values.checkpoint_dir) == (CheckpointSignal(12), "c")
+    assert values.checkpoint_signal == CheckpointSignal(12, to_shells=True)
+    assert values.checkpoint_dir == "c"
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("signal", "KILL"), ("signal", "NOPE"), ("signal", "USR1@"), ("signal", "USR1@soon"), ("interval", "0"),
+        ("signal", "KILL"), ("signal", "NOPE"), ("signal", "USR1@"), ("signal", "USR1@soon"), ("signal", "R:USR1"), ("interval", "0"),
         ("interval", "UNLIMITED"), ("keep", "0"), ("restart_time", "UNLIMITED"), ("dir", ""),
         ("dir", "s3://bucket/x"),
     ],

@@ -238,6 +238,17 @@ def test_where_it_wants_to_be() -> None:
     assert not {"Switches", "Topology"} & set(_fields(a_job_view(14)))
 
 
+def test_an_elastic_job() -> None:
+    view = a_job_view(14, request={"nodes_min": 2, "nodes_max": 8, "nodes_step": -1})
+    spec = replace(view.job.spec, elastic="in-place", elastic_signal=10)
+    job = replace(view.job, spec=spec, resize_time=view.job.submit_time, resized_from=2, resize_kind="grow")
+    fields = _fields(replace(view, job=replace(job, leaving=(NodeName("n2"),))))
+    assert (fields["Elastic"], fields["ElasticNodes"], fields["ElasticStep"]) == ("in-place", "2-8", "double")
+    assert (fields["ElasticSignal"], fields["ResizedFrom"], fields["ResizeReason"]) == ("USR1", "2", "grow")
+    assert (fields["ResizeTime"], fields["Leaving"]) == (fields["SubmitTime"], "n2")
+    assert "Elastic" not in _fields(a_job_view(14))
+
+
 def test_nodes_that_got_the_same_share_a_line() -> None:
     same = tuple(part(f"n{i}", range(2), range(1)) for i in range(2, 5))
     view = running_view(allocation=(*same, part("n5", range(2), range(1, 2), 100)))

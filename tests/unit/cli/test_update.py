@@ -107,6 +107,34 @@ def test_nodes_and_partitions() -> None:
 
 
 @pytest.mark.parametrize(
+    ("word", "settings"),
+    [
+        ("MaxTime=1-00:00:00", {"max_time_s": "86400"}),
+        ("maxtime=UNLIMITED", {"max_time_s": ""}),
+        ("DefaultTime=30", {"default_time_s": "1800"}),
+        ("DefaultTime=NONE", {"default_time_s": ""}),
+        ("MaxNodes=4", {"max_nodes": "4"}),
+        ("MaxNodes=UNLIMITED", {"max_nodes": ""}),
+        ("PriorityTier=7", {"priority_tier": "7"}),
+        ("PriorityJob=2", {"priority_job_factor": "2"}),
+        ("PreemptMode=REQUEUE", {"preempt_mode": "requeue"}),
+        ("GraceTime=90", {"preempt_grace_s": "90"}),
+        ("AllowAccounts=a,b", {"allow_accounts": "a,b"}),
+        ("AllowQos=ALL", {"allow_qos": ""}),
+        ("DenyQos=low", {"deny_qos": "low"}),
+        ("AllowGroups=staff", {"allow_groups": "staff"}),
+        ("QoS=limits", {"qos": "limits"}),
+        ("DefMemPerCPU=2000", {"default_memory_per_cpu_mib": "2000"}),
+        ("MaxPriority=NONE", {"max_priority": ""}),
+    ],
+)
+def test_settings_of_a_partition(word: str, settings: dict[str, str]) -> None:
+    assert parse_update(["PartitionName=batch", word], NOW) == PartitionUpdate("batch", "", settings)
+    both = parse_update(["PartitionName=batch", word, "State=UP"], NOW)
+    assert both == PartitionUpdate("batch", "UP", settings)
+
+
+@pytest.mark.parametrize(
     ("words", "message", "prefix"),
     [
         ([], "too few arguments for update keyword", False),
@@ -164,10 +192,12 @@ def test_nodes_and_partitions() -> None:
             True,
         ),
         (
-            ["partition=small", "maxtime=1"],
-            "Update of this parameter is not supported: maxtime=1\nRequest aborted",
+            ["partition=small", "nodes=n1"],
+            "Update of this parameter is not supported: nodes=n1\nRequest aborted",
             False,
         ),
+        (["partition=small", "maxtime=x"], "Invalid MaxTime value: x", True),
+        (["partition=small", "maxnodes=x"], 'Invalid numeric value "x" for MaxNodes.', True),
         (
             ["foo=1"],
             "No valid entity in update command\n"

@@ -425,8 +425,15 @@ def _saturated(order: str, seed: int, *, cpus: int = 4) -> dict[tuple[str, str],
     return {key: (parts[key], value / total) for key, value in held.items()}
 
 
-@pytest.mark.parametrize("order", ["fair", "multifactor"])
-def test_long_run_shares_are_entitlements(order: str) -> None:
-    """Within two percent of the cluster, by the order `fair` and by the fair-share factor alike."""
-    for key, (entitled, got) in _saturated(order, seed=1).items():
+def test_long_run_shares_are_entitlements() -> None:
+    """Within two percent of what each is entitled to, the user of a tenth of the cluster included."""
+    for key, (entitled, got) in _saturated("fair", seed=1).items():
+        assert got == pytest.approx(entitled, rel=0.02), key
+
+
+def test_long_run_shares_by_the_fair_share_factor() -> None:
+    """Slurm's Fair Tree goes by the past alone, so shares swing about entitlements, the more the shorter the
+    half-life is: in five hours of an hour's half-life within two percent of the cluster (of the entitlements
+    in thirty hours of one of six)."""
+    for key, (entitled, got) in _saturated("multifactor", seed=1).items():
         assert got == pytest.approx(entitled, abs=0.02), key

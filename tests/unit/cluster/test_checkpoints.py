@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from minislurm.cluster.effects import AskCheckpoint, DeleteCheckpoint
 from minislurm.cluster.messages import (
     Caller,
+    CheckpointFailed,
     CheckpointListener,
     CheckpointMade,
     RequestCheckpoint,
@@ -150,10 +151,11 @@ def test_who_may_ask_and_when() -> None:
     cluster.tell(CheckpointListener(job, RunNumber(1)))
     assert ask(job, OTHER) is RefusalCode.ACCESS
     assert ask(job) is None
-    assert ask(job) is None
-    cluster.run(0.1)
-    assert asked(cluster) == [(job, False)]
     assert cluster.job(job).checkpoint_reason == "user"
+    cluster.run(1)
+    assert ask(job) is None, "the first may have been ignored"
+    cluster.run(1)
+    assert asked(cluster) == [(job, False)] * 2
 
 
 def test_only_the_answer_to_the_request_ends_it() -> None:
@@ -198,6 +200,66 @@ def test_an_interval_counts_from_when_somebody_listens() -> None:
     cluster.tell(CheckpointListener(job, RunNumber(1)))
     cluster.run(1)
     assert asked(cluster) == [(job, False)]
+
+
+@pytest.mark.parametrize(("grace_s", "ahead_s"), [(None, 60), (20.0, 20), (900.0, 150)])
+def test_a_run_is_asked_before_its_time_limit(grace_s: float | None, ahead_s: float) -> None:
+    cluster = a_cluster()
+    job = submit(cluster, checkpoint_signal=CheckpointSignal(10, grace_s), time_limit_s=300.0)
+    cluster.run(300 - ahead_s - 1)
+    assert asked(cluster) == []
+    cluster.run(2)
+    assert asked(cluster) == [(job, False)]
+    assert cluster.job(job).checkpoint_reason == "time_limit"
+    answer(cluster, job)
+    cluster.run(ahead_s - 3)
+    assert asked(cluster) == [(job, False)]
+    assert running(cluster) == {job}, "it has its time"
+    cluster.run(10)
+    assert cluster.job(job).state is JobState.TIMEOUT
+
+
+def test_who_has_just_saved_is_not_asked_before_the_limit() -> None:
+    cluster = a_cluster()
+    job = submit(cluster, checkpoint_signal=SIGNAL, time_limit_s=300.0)
+    cluster.run(241)
+    assert len(asked(cluster)) == 1
+    cluster = a_cluster()
+    job = submit(cluster, time_limit_s=300.0)
+    cluster.run(250)
+    report(cluster, job)
+    cluster.tell(CheckpointListener(job, RunNumber(1)))
+    cluster.run(20)
+    assert asked(cluster) == []
+
+
+def test_an_interval_that_nobody_answered_is_asked_again() -> None:
+    cluster = a_cluster()
+    job = submit(cluster, checkpoint_signal=SIGNAL, checkpoint_interval_s=100.0)
+    cluster.run(350)
+    assert asked(cluster) == [(job, False)] * 3
+
+
+def test_nobody_waits_for_a_checkpoint_that_failed() -> None:
+    cluster, victim, urgent = preempted(checkpoint_signal=None, checkpoint_command="false")
+    request = cluster.job(victim).checkpoint_requested
+    for stale in (0.0, request - 1):
+        assert not cluster.tell(CheckpointFailed(victim, RunNumber(1), stale)).events
+    assert not cluster.tell(CheckpointFailed(victim, RunNumber(2), request)).events
+    cluster.tell(CheckpointFailed(victim, RunNumber(1), request))
+    cluster.run(1)
+    assert running(cluster) == {urgent}
+    assert cluster.job(victim).requeues == {"preempt": 1}
+
+
+def test_a_failed_wish_of_a_user_ends_nothing() -> None:
+    cluster = a_cluster()
+    job = submit(cluster, checkpoint_command="false")
+    tell(cluster, RequestCheckpoint(target(job), USER))
+    cluster.tell(CheckpointFailed(job, RunNumber(1), cluster.job(job).checkpoint_requested))
+    cluster.run(1)
+    assert running(cluster) == {job}
+    assert cluster.job(job).checkpoint_requested == 0
 
 
 def test_a_daemon_that_comes_back_is_asked_again() -> None:

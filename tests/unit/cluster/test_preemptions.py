@@ -9,13 +9,15 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from minislurm.cluster.messages import CancelJob, PreemptionProposed
+from minislurm.cluster.messages import CancelJob, CheckpointMade, HoldJob, PreemptionProposed, UpdateJob
+from minislurm.domain.checkpoint import Checkpoint
 from minislurm.domain.configuration import Partition, PreemptionSection
 from minislurm.domain.errors import RefusalCode
 from minislurm.domain.ids import JobId, RunNumber
 from minislurm.domain.job import Job
+from minislurm.domain.preemption import REMEMBERED
 from minislurm.domain.states import JobState
-from minislurm.domain.views import JobTarget
+from minislurm.domain.views import JobChanges, JobTarget
 from minislurm.scheduling.model import Preemption
 from tests.builders import a_configuration, a_request
 from tests.sim.cluster import OPERATOR, SimCluster
@@ -320,6 +322,127 @@ def test_a_new_head_of_a_higher_tier_moves_the_plans_of_those_below() -> None:
         cluster.submit(partition=partition, request=a_request(nodes, cpus_per_task=cpus), time_limit_s=1000.0)
         cluster.run(1)
     assert cluster.plan().waits[JobId(2)].start_estimate > cluster.plan().waits[JobId(3)].start_estimate
+
+
+# What is remembered
+
+
+def report(cluster: SimCluster, job_id: JobId, *, ago: float = 0.0, duration_s: float = 1.0) -> None:
+    """The run has made a checkpoint."""
+    run, time = cluster.job(job_id).run, cluster.now - ago
+    made = Checkpoint(run, f"/checkpoints/{job_id}.{time}", time=time, duration_s=duration_s)
+    assert cluster.tell(CheckpointMade(job_id, run, made)).refusal is None
+
+
+def test_a_preemption_is_remembered_with_what_it_cost() -> None:
+    cluster = a_cluster(2, restart_s=5.0)
+    old, young = submit(cluster), submit(cluster)
+    cluster.run(100)
+    report(cluster, old, ago=20)
+    report(cluster, young, ago=50)
+    high = submit(cluster, "urgent")
+    cluster.run(1)
+    (record,) = cluster.job(old).preemptions
+    assert (record.run, record.preemptor, record.cause, record.victims) == (1, high, "tier", (old,))
+    assert record.cost == record.total_cost == pytest.approx(8 * 25, rel=0.02)
+    assert [(a.victims, a.why) for a in record.alternatives] == [((young,), "loses more")]
+    assert record.true_cost == pytest.approx(8 * 25, rel=0.02)
+    assert record.end_time == pytest.approx(cluster.now, abs=2)
+    assert cluster.replayed().jobs[old].preemptions[0].alternatives == record.alternatives
+    assert cluster.job(young).preemptions == ()
+
+
+def test_what_came_true_is_counted_when_the_last_node_has_let_go() -> None:
+    """It saved while it was given its grace, and then took ten seconds more to leave."""
+    cluster = a_cluster(1, restart_s=0.0)
+    low = submit(cluster)
+    cluster.run(100)
+    node = cluster.nodes[cluster.job(low).allocation[0].node]
+    node.alive = False
+    submit(cluster, "urgent")
+    cluster.run(3)
+    assert cluster.job(low).preemptions[0].true_cost is None
+    report(cluster, low, duration_s=2.0)
+    cluster.run(10)
+    node.runs.clear()
+    cluster.register(node.name)
+    cluster.run(1)
+    (record,) = cluster.job(low).preemptions
+    assert record.cost == pytest.approx(800, rel=0.05)
+    assert record.true_cost == pytest.approx(8 * (10 + 2), rel=0.05)
+
+
+def test_only_the_last_are_remembered() -> None:
+    cluster = a_cluster(1)
+    low = submit(cluster)
+    for _ in range(REMEMBERED + 2):
+        submit(cluster, "urgent")
+        cluster.run(15)
+    records = cluster.job(low).preemptions
+    assert [record.run for record in records] == list(range(3, REMEMBERED + 3))
+
+
+def test_a_job_waits_for_its_victims_next_checkpoint() -> None:
+    cluster = a_cluster(1, checkpoint_wait_s=60.0, restart_s=0.0)
+    low = submit(cluster)
+    for _ in range(3):  # every hundred seconds
+        cluster.run(100)
+        report(cluster, low)
+    cluster.run(90)
+    high = submit(cluster, "urgent")
+    cluster.run(8)
+    assert running(cluster) == {low}
+    cluster.run(1.5)
+    report(cluster, low)
+    cluster.run(1.5)
+    assert running(cluster) == {high}
+    assert cluster.job(low).preemptions[0].cost < 8 * 3
+
+
+def test_a_checkpoint_that_does_not_come_is_not_waited_for_again() -> None:
+    cluster = a_cluster(1, checkpoint_wait_s=60.0, restart_s=0.0)
+    low = submit(cluster)
+    for _ in range(3):
+        cluster.run(100)
+        report(cluster, low)
+    cluster.run(90)
+    high = submit(cluster, "urgent")
+    cluster.run(11)
+    assert running(cluster) == {high}
+
+
+# Claims
+
+
+def test_nobody_of_a_higher_tier_takes_what_others_have_left() -> None:
+    """A third job comes while the victim still leaves; its turn comes after the preemptor's."""
+    cluster = a_cluster(1)
+    low = submit(cluster)
+    silent = cluster.nodes[cluster.job(low).allocation[0].node]
+    silent.alive = False
+    high = submit(cluster, "urgent")
+    assert cluster.job(high).claims == 1
+    third = submit(cluster, "urgent")
+    cluster.tell(UpdateJob(JobTarget(third), OPERATOR, JobChanges(priority=4_000_000_000)))
+    silent.runs.clear()
+    cluster.register(silent.name)
+    cluster.run(1)
+    assert running(cluster) == {high}
+    assert cluster.job(high).claims == 0
+
+
+def test_a_claim_is_lost_by_who_asks_for_something_else() -> None:
+    cluster = a_cluster(2)
+    victims = [submit(cluster) for _ in range(2)]
+    for node in cluster.nodes.values():
+        node.alive = False
+    high = submit(cluster, "urgent")
+    assert cluster.job(high).claims == 1
+    assert len([job for job in victims if cluster.job(job).state is JobState.COMPLETING]) == 1
+    cluster.tell(UpdateJob(JobTarget(high), OPERATOR, JobChanges(comment="mine")))
+    assert cluster.job(high).claims == 1
+    cluster.tell(HoldJob(JobTarget(high), OPERATOR))
+    assert cluster.job(high).claims == 0
 
 
 # Time slices

@@ -29,6 +29,7 @@ from minislurm.domain.accounts import (
     Qos,
 )
 from minislurm.domain.checkpoint import Checkpoint
+from minislurm.domain.configuration import ElasticSection
 from minislurm.domain.errors import Refusal
 from minislurm.domain.ids import NodeName, RunNumber
 from minislurm.domain.job import Dependency, DependencyKind
@@ -50,11 +51,14 @@ def a_history(seed: int, steps: int = 75) -> SimCluster:
     scheduler = replace(configuration.scheduler, order=order, sjf_by="history", mlfq_levels="5,50")
     configuration = replace(configuration, scheduler=scheduler)
     timers = replace(configuration.timers, min_job_age_s=20.0, prepare_timeout_s=5.0, request_memory_s=50.0)
-    cluster = SimCluster(replace(configuration, timers=timers), duration_of=lambda job: 3.0 + job.id % 7)
+    configuration = replace(configuration, timers=timers, elastic=ElasticSection(2.0, 1.0))
+    cluster = SimCluster(configuration, duration_of=lambda job: 40.0 if job.is_elastic else 3.0 + job.id % 7)
+    if seed % 3 == 1:
+        _let_a_join_fail(cluster)
     for _ in range(steps):
         number = chance.randint(1, 25)
         node = f"n{chance.randint(1, 4)}"
-        match chance.randint(0, 13):
+        match chance.randint(0, 14):
             case 0 | 1 | 2:
                 _submit(cluster, chance)
             case 3:
@@ -76,11 +80,15 @@ def a_history(seed: int, steps: int = 75) -> SimCluster:
             case 10:
                 cluster.tell(PurgeDue())
                 state = chance.choice(list(PartitionState))
-                cluster.tell(UpdatePartition("batch", OPERATOR, state))
+                settings = {"max_nodes": chance.choice(["", "1", "2"]), "priority_tier": f"{number}"}
+                cluster.tell(UpdatePartition("batch", OPERATOR, state, settings))
             case 11:
                 _reserve(cluster, chance, node)
                 _change_accounts(cluster, chance)
             case 12:
+                _submit_elastic(cluster, chance)
+                cluster.run(chance.random() * 5)
+            case 13:
                 _checkpoint(cluster, chance, number)
             case _:
                 cluster.run(chance.random() * 15)
@@ -169,6 +177,30 @@ def _submit(cluster: SimCluster, chance: random.Random) -> None:
         )
     except Refusal:
         pass
+
+
+def _submit_elastic(cluster: SimCluster, chance: random.Random) -> None:
+    least = chance.randint(1, 2)
+    with suppress(Refusal):
+        cluster.submit(
+            request=a_request(least, nodes_max=4, tasks_follow_nodes=True, gpus_per_node=1),
+            elastic=chance.choice(["restart", "in-place"]),
+            requeue=True,
+            user_name="user1000",
+        )
+
+
+def _let_a_join_fail(cluster: SimCluster) -> None:
+    """A node is silent when an elastic job would have it."""
+    cluster.submit(request=a_request(1, cpus_per_task=4))
+    cluster.submit(
+        request=a_request(1, nodes_max=4, tasks_follow_nodes=True, cpus_per_task=4), elastic="in-place"
+    )
+    cluster.run(1.0)
+    silent = cluster.nodes[cluster.job(1).allocation[0].node]
+    silent.answers = False
+    cluster.run(12.0)
+    silent.answers = True
 
 
 def write(cluster: SimCluster, store: Store, folds: set[int]) -> None:

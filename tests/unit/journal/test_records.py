@@ -18,6 +18,7 @@ COMPARED = (
     "nodes",
     "arrays",
     "partition_states",
+    "partition_settings",
     "requests",
     "reservations",
     "licenses_used",

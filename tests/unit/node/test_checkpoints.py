@@ -25,6 +25,7 @@ from minislurm.node.core import NodeCore
 from minislurm.node.messages import (
     Action,
     Ask,
+    CheckpointFailed,
     CheckpointListener,
     CheckpointMade,
     Command,
@@ -43,6 +44,7 @@ from minislurm.node.messages import (
     StepStarted,
     TellAsked,
 )
+from minislurm.node.tracking import catchers
 from minislurm.rpc.gen import node_pb2
 from tests.builders import a_spec
 from tests.unit.node.node_harness import NodeHarness, run, until
@@ -124,6 +126,38 @@ def test_a_signal_goes_to_those_who_catch_it() -> None:
     assert hears(core, ASK) == [TellAsked(KEY, ASK), *signals]
 
 
+def test_shells_are_signalled_only_if_that_is_asked_for() -> None:
+    core = running(checkpoint_signal=CheckpointSignal(10, to_shells=True))
+    assert hears(core, ASK)[1:] == [SignalStep(KEY, BATCH_STEP, 10, "catch_or_shell")]
+
+
+def test_who_catches_a_signal(tmp_path: Path) -> None:
+    """A shell with a trap for its exit catches all signals, and ends of them."""
+    programs = {
+        "plain": ["sleep", "60"],
+        "python": [sys.executable, "-c", "import signal, time; signal.signal(10, id); print(1, flush=True);"
+                   "time.sleep(60)"],
+        "shell": ["bash", "-c", "trap true EXIT; echo 1; sleep 60; true"],
+    }  # fmt: skip
+    started = {
+        name: subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True)
+        for name, words in programs.items()
+    }
+    try:
+        for name in ("python", "shell"):
+            output = started[name].stdout
+            assert output is not None
+            assert output.readline() == b"1\n"
+        pids = {process.pid: name for name, process in started.items()}
+        caught = [[pids[pid] for pid in catchers(pids, 10, shells=shells)] for shells in (False, True)]
+        assert caught == [["python"], ["python", "shell"]]
+        assert catchers([2**22 + 1], 10, shells=True) == []
+    finally:
+        for process in started.values():
+            os.killpg(process.pid, 9)
+            process.communicate()
+
+
 def test_the_command_runs_one_at_a_time() -> None:
     core = running(checkpoint_command="save")
     first = RunCheckpointCommand(KEY, CHECKPOINT_STEP)
@@ -133,6 +167,23 @@ def test_the_command_runs_one_at_a_time() -> None:
     again = Ask(KEY, 30.0, "user")
     second = RunCheckpointCommand(KEY, StepId(CHECKPOINT_STEP - 1))
     assert hears(core, again) == [TellAsked(KEY, again), second]
+
+
+@pytest.mark.parametrize(
+    ("reports", "listens", "code", "fails"),
+    [(False, False, 1, True), (True, False, 1, False), (False, True, 1, False), (False, False, 0, False)],
+)
+def test_a_command_that_fails_is_waited_for_by_nobody(
+    reports: bool, listens: bool, code: int, fails: bool
+) -> None:
+    core = running(checkpoint_command="save")
+    hears(core, PREEMPT)
+    if reports:
+        hears(core, Made(KEY, made(time=19.9)))
+    if listens:
+        hears(core, Listens(KEY))
+    actions = hears(core, StepExited(KEY, CHECKPOINT_STEP, Exit(exit_code=code), clean=True))
+    assert (CheckpointFailed(KEY, PREEMPT.request) in actions) is fails
 
 
 def test_it_is_said_once_that_somebody_listens() -> None:
@@ -303,6 +354,31 @@ def test_what_the_controller_has_not_acknowledged_survives_a_restart(tmp_path: P
             assert said.checkpoint.path == "/unknown"
             heard = await speak(node)
             assert heard[0]["latest"]["path"] == "/unknown"
+
+    run(test())
+
+
+def test_what_was_renamed_while_no_daemon_was_there_is_found_at_the_end(tmp_path: Path) -> None:
+    """Also where the run was over before the next daemon came."""
+    script = """
+touch up-1; until [ -e go ]; do sleep 0.02; done
+echo weights > new; touch -d '1 hour ago' new; mv new $MINISLURM_CHECKPOINT_DIR/step5
+"""
+
+    async def test() -> None:
+        async with NodeHarness(tmp_path) as node:
+            await started(node, script, checkpoint_dir="c")
+            await until(lambda: (tmp_path / "up-1").exists())
+            await node.stop()
+            (tmp_path / "go").touch()
+            logs = list((tmp_path / "spool").glob("log.*"))
+            await until(lambda: any(b'"end"' in log.read_bytes() for log in logs))
+            await node.start()
+            said = await node.controller.report(1, "checkpoint_made")
+            assert said.checkpoint.path == str(tmp_path / "c" / "step5")
+            await node.is_clean(1)
+            status = next(s for s in node.controller.registrations[-1].runs if s.job_id == 1)
+            assert [one.checkpoint.path for one in status.checkpoints] == [said.checkpoint.path]
 
     run(test())
 

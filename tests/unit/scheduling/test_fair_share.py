@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
+import math
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,9 +13,10 @@ from msgspec.structs import replace
 
 from minislurm.domain.accounts import Account, AccountTree, AccountUser, Association, AssociationLimits, Qos
 from minislurm.domain.configuration import SchedulerSection
+from minislurm.domain.tres import Tres
 from minislurm.scheduling.accounts import AccountsPass, AccountsSnapshot
 from minislurm.scheduling.cycle import schedule
-from minislurm.scheduling.fair_share import FairOrder, History, Usage, fair_tree
+from minislurm.scheduling.fair_share import FairOrder, History, Usage, UserKey, fair_tree
 from minislurm.scheduling.limits import Charged, Ledger
 from minislurm.scheduling.model import Snapshot
 from tests.builders import a_request
@@ -138,6 +143,53 @@ def test_the_past_counts_as_what_ran_on_average() -> None:
     fair = FairOrder(TREE, {("b", "cat"): {"cpu": 1}}, past, {"cpu": 10}, half_life)
     assert fair.key("a", "ann")[0][0] == pytest.approx(0.1 / 2)
     assert fair.key("b", "cat")[0][0] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("places", "weights"), [(8, (2, 3)), (32, (2, 3)), (10, (1, 1, 1)), (16, (5, 3, 2)), (7, (1, 2))]
+)
+@pytest.mark.parametrize("half_life_s", [3600.0, 7 * 86_400.0])
+def test_in_the_long_run_shares_are_within_two_percent_of_entitlement(
+    places: int, weights: tuple[int, ...], half_life_s: float
+) -> None:
+    """Accounts that always want all of some equal places, which no division gives out even."""
+    names = [f"a{i}" for i in range(len(weights))]
+    entitled = {name: weight / sum(weights) for name, weight in zip(names, weights, strict=True)}
+    tree = a_tree(
+        {name: ("root", weight) for name, weight in zip(names, weights, strict=True)},
+        {f"u-{name}": (name, 1) for name in names},
+    )
+    chance, decay = random.Random(1), math.log(2) / half_life_s
+    held, used, got = (dict.fromkeys(names, 0.0) for _ in range(3))
+    ends: list[tuple[float, str]] = []
+    now = 0.0
+    while now < 40 * 3600:
+        while len(ends) < places:
+            running: dict[UserKey, Tres] = {(name, f"u-{name}"): {"cpu": int(held[name])} for name in names}
+            past: Usage = {(name, f"u-{name}"): {"cpu": used[name]} for name in names}
+            fair = FairOrder(tree, running, past, {"cpu": places}, half_life_s, len(ends))
+            name = min(names, key=lambda name: fair.key(name, f"u-{name}"))
+            held[name] += 1
+            heapq.heappush(ends, (now + chance.uniform(60, 900), name))
+        end, ended = heapq.heappop(ends)
+        faded = math.exp(-decay * (end - now))
+        for name in names:
+            used[name] = used[name] * faded + held[name] * (1 - faded) / decay
+            got[name] += held[name] * (end - now)
+        held[ended] -= 1
+        now = end
+    for name, part in entitled.items():
+        assert got[name] / sum(got.values()) == pytest.approx(part, rel=0.02), name
+
+
+def test_what_was_not_used_gives_one_job_more_and_not_the_whole_cluster() -> None:
+    """Both hold half of ten; b had everything until now, a nothing."""
+    past: Usage = {("b", "cat"): {"cpu": 10 * 144.2695}}
+    tree = a_tree({"a": ("root", 1), "b": ("root", 1)}, {"ann": ("a", 1), "cat": ("b", 1)})
+    running: dict[UserKey, Tres] = {("a", "ann"): {"cpu": 5}, ("b", "cat"): {"cpu": 5}}
+    fair = FairOrder(tree, running, past, {"cpu": 10}, 100.0, jobs=10)
+    assert fair.key("a", "ann")[0][0] == pytest.approx((5 - 1) / 10)
+    assert fair.key("b", "cat")[0][0] == pytest.approx((5 + 10 + 1) / 10)
 
 
 def with_accounts(snapshot: Snapshot, tree: AccountTree, **changes: object) -> Snapshot:
@@ -271,7 +323,7 @@ def test_what_is_limited_holds_nobody_up_and_gets_no_reservation() -> None:
     plan = schedule(taken)
     assert started(plan) == [1, 5]
     assert {plan.waits[job].reason.value for job in (2, 3, 4)} == {"QOSMaxJobsPerUserLimit"}  # type: ignore[index]
-    assert plan.waits[2].detail == "QOS q: 1 jobs of ann run, at most 1"  # type: ignore[index]
+    assert plan.waits[2].detail == "QOS q: 1 job of ann runs, at most 1"  # type: ignore[index]
 
 
 def test_whole_nodes_count_for_what_they_are() -> None:

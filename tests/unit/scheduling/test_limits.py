@@ -48,7 +48,7 @@ def test_a_group_limit_holds_for_all_below() -> None:
     assert reason(limits, ann("c"), {"gres/gpu": 2}) == "AssocGrpGRES"
     hit = limits.hit(ann("c"), {"gres/gpu": 2}, 60.0)
     assert hit is not None
-    assert hit.detail == "a: gres/gpu 3 in use, gres/gpu 2 asked, at most 4"
+    assert hit.detail == "account a: gres/gpu 3 in use, gres/gpu 2 asked, at most 4"
     assert reason(limits, ann("c"), {"cpu": 50}) == "", "what is not asked for does not matter"
 
 
@@ -168,6 +168,17 @@ def test_who_is_within_its_guarantee_does_not_wait_for_what_others_keep() -> Non
     limits.charge(ann("c"), {"gres/gpu": 3})
     assert reason(limits, ann("a"), {"gres/gpu": 4}) == ""
     assert reason(limits, ann("c"), {"gres/gpu": 2}) == "AssocGrpGRES"
+
+
+def test_nodes_that_several_jobs_share_are_not_used_up() -> None:
+    """Each of them counts as one node for its account; the cluster has two."""
+    limits = some_limits(
+        Account("a", guarantee={"gres/gpu": 4}, lend_limit={"gres/gpu": 4}),
+        capacity={"gres/gpu": 8, "node": 2},
+    )
+    for _ in range(4):
+        assert reason(limits, ann("a"), {"gres/gpu": 1, "node": 1}) == ""
+        limits.charge(ann("a"), {"gres/gpu": 1, "node": 1})
 
 
 NAMES = ("a", "b", "c", "d")

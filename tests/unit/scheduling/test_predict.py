@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from minislurm.domain.ids import Bitmap, JobId, NodeName
 from minislurm.domain.reservation import LicenseCount
-from minislurm.domain.resources import NodeAllocation
+from minislurm.domain.resources import NodeAllocation, ResourceRequest
 from minislurm.scheduling.cycle import schedule
 from minislurm.scheduling.future import After, Arrival, Outlook, Turnover
 from minislurm.scheduling.model import NodeAvailability, ReservedNodes, RunningJob, Snapshot
@@ -217,11 +217,15 @@ def test_pools_that_share_no_nodes_do_not_wait_for_each_other() -> None:
     assert forecast.estimates[JobId(100)].start >= NOW + 900 * 60
 
 
-def test_a_queue_that_is_not_run_to_its_end_is_estimated_whole() -> None:
-    """After one pass, at which nothing ended: by the pace that there is then."""
-    nodes = some_nodes(2)
+FOUR = a_request(2, nodes_max=0, tasks=4, exclusive=True, tasks_per_node=2)
+
+
+@pytest.mark.parametrize("whole", [a_request(tasks=4), a_request(exclusive=True), FOUR])
+def test_a_queue_that_is_not_run_to_its_end_is_estimated_whole(whole: ResourceRequest) -> None:
+    """After one pass, at which nothing ended: by the pace that there is then. `whole`: what takes half of the
+    nodes, whether it asks for all that is on them or for them alone."""
+    nodes = some_nodes(2 * whole.nodes_min)
     batch = a_partition(nodes)
-    whole = a_request(tasks=4)
     classes = [a_class(batch, i, request=whole, minutes=10 + i) for i in range(1, 901)]
     forecast = Forecast(a_snapshot(nodes, *classes))
     for _ in chain(forecast.next_pass(), forecast.extrapolate()):

@@ -138,6 +138,19 @@ def test_what_is_wrong_is_named(arguments: list[str], error: str, capsys: pytest
     assert error in printed
 
 
+def test_numbers_and_times_that_are_none(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, allowed in (
+        (["--mtbf", "0"], "--mtbf: must be a time above 0, such as 30 (minutes), 1:00:00 or 7-0, not '0'"),
+        (["--repair", "soon"], "--repair: must be a time above 0"),
+        (["--time-scale", "nan"], "--time-scale: must be a number above 0, not 'nan'"),
+        (["--racks", "1.5"], "--racks: must be a whole number above 0, not '1.5'"),
+        (["--run-share", "2"], "--run-share: must be a number above 0, 1 at most, not '2'"),
+    ):
+        with pytest.raises(SystemExit):
+            command.main(words)
+        assert allowed in capsys.readouterr().err
+
+
 def test_skipped_lines_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = tmp_path / "t.csv"
     trace.write_text("submit,run,cpus\n0,5,1\nx,5,1\ny,5,1\n")

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from msgspec.structs import replace
 
 from minislurm.sim import cluster_file, policy
 from minislurm.sim.checkpoints import Checkpoints
-from minislurm.sim.courses import by_rack, courses
+from minislurm.sim.courses import bars, by_rack, courses
+from minislurm.sim.failures import Failures
 from minislurm.sim.metrics import Metrics, measure
 from minislurm.sim.replay import Result, replay
 from minislurm.sim.trace import TraceJob
+from minislurm.sim.workload import Synthetic, generate
 from tests.builders import a_configuration
 from tests.unit.sim.traces import a_trace_job, a_workload
 
@@ -89,6 +93,24 @@ def test_racks_over_time_add_up() -> None:
         assert racks == ["r1", "r2"]
         assert shares.sum(axis=0)[0] == pytest.approx(2.0)
         assert shares.sum() * 8 * np.diff(edges)[0] == pytest.approx(160 + 15)
+
+
+def test_every_run_is_in_the_chart_of_its_racks() -> None:
+    """Whatever the order of submission: backfilled and requeued ones start out of turn."""
+    workload = generate(Synthetic(jobs=80, load=1.2, largest=16), 16, seed=3)
+    failures = Failures(mtbf_s=80_000.0, repair_s=3600.0, seed=1)
+    configuration = policy.named("easy").on(a_configuration(4, cpus=8, gpus=4, racks=2))
+    result = replay(workload, configuration, failures=failures)
+    runs = [run for outcome in result.outcomes for run in outcome.runs]
+    assert len(runs) > 80
+    for rack in ("r1", "r2"):
+        shown = bars(result, rack, 8)
+        area = sum((bar.end_s - bar.start_s) * bar.height for bar in shown)
+        held = sum((run.end_s - run.start_s) * run.units_by_rack.get(rack, 0) for run in runs)
+        assert area == pytest.approx(held)
+        for lane in range(8):
+            here = [bar for bar in shown if bar.lane <= lane < bar.lane + bar.height]
+            assert all(after.start_s >= bar.end_s for bar, after in pairwise(here))
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,8 @@ def test_allocated_processors_stand_in_for_requested_ones(file: Callable[..., Pa
         (GOOD.replace("50", "fifty"), "column 4 is not a number: fifty"),
         (GOOD.replace("50", "nan"), "column 4 is not a number: nan"),
         (GOOD.replace(" 50 ", " -1 "), "the run time is not known"),
+        (GOOD.replace("50", "1e300"), "column 4 is over 1e+11 seconds: 1e300"),
+        (GOOD.replace(" 8 ", " 1e30 "), "there are no 1e+30 processors"),
         ("1 -1 -1 5 4 -1 -1 8 9 -1 1 3 7 -1 -1 -1 -1 -1", "the submission time is not known"),
         (
             "1 2 -1 5 0 -1 -1 -1 9 -1 1 3 7 -1 -1 -1 -1 -1",
@@ -97,6 +99,9 @@ def test_phillys_columns_are_known_and_others_noted(file: Callable[..., Path]) -
         ("x,2,1,", "submit is not a number of 0 or more: x"),
         ("1,-2,1,", "run is not a number of 0 or more: -2"),
         ("1,inf,1,", "run is not a number of 0 or more: inf"),
+        ("1,1e300,1,", "run is too large: 1e300"),
+        ("1,1,1e30,", "gpus is too large: 1e30"),
+        ("1,1,1.5,", "gpus is not a whole number: 1.5"),
         ("2017-13-01,1,1,", "submit is neither seconds nor a date and time: 2017-13-01"),
         (",1,1,", "submit is missing"),
         ("1,1,0,", "asks for nothing: gpus, cpus, processors and gpu_share_milli are all 0 or missing"),
@@ -110,6 +115,39 @@ def test_a_bad_row_of_a_table_is_named(file: Callable[..., Path], row: str, reas
         table.read(path)
     assert str(error.value) == f"{path}:3: {reason}"
     assert len(table.read(path, lenient=True).jobs) == 1
+
+
+def test_a_line_that_is_no_text_spoils_only_itself(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"\xef\xbb\xbfsubmit,run,cpus,user\r\n0,5,1,m\xfcller\r\n1,2,3,ann\r\n")
+    with pytest.raises(TraceError, match=":2: not text in UTF-8"):
+        table.read(path)
+    workload = table.read(path, lenient=True)
+    assert [job.user for job in workload.jobs] == ["ann"], "a mark of the byte order is no part of a name"
+    assert workload.skipped == (f"{path}:2: not text in UTF-8",)
+
+
+def test_the_comments_of_an_archive_may_be_in_any_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "a.swf"
+    path.write_bytes(b"; Institut f\xfcr Informatik\n" + GOOD.encode())
+    assert only(swf.read(path)).processors == 8
+
+
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(GOOD.encode() * 50))
+    packed[20:24] = b"XXXX"
+    path = tmp_path / "a.swf.gz"
+    path.write_bytes(packed)
+    with pytest.raises(TraceError, match=r"the compressed file is damaged|cannot be read"):
+        swf.read(path)
+
+
+def test_if_no_line_can_be_read_the_first_is_still_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.swf"
+    path.write_text("1 2 3\n")
+    with pytest.raises(TraceError) as error:
+        trace_file.read(path, lenient=True)
+    assert str(error.value) == f"{path}: holds no job (1 line skipped: {path}:1: has 3 columns, SWF has 18)"
 
 
 def test_bad_json_is_named(file: Callable[..., Path]) -> None:
@@ -152,9 +190,20 @@ def test_openbs_pods(file: Callable[..., Path]) -> None:
     assert (jobs[1].gpus, jobs[1].gpu_share_milli, jobs[2].gpus, jobs[2].cpus) == (2, 0, 0, 1)
 
 
-def test_a_bad_pod_is_named(file: Callable[..., Path]) -> None:
-    with pytest.raises(TraceError, match=r"trace.csv:2: num_gpu is not a whole number: many"):
-        openb.read(file(PODS, "a,1,1,many,0,,0,0"))
+@pytest.mark.parametrize(
+    ("pod", "reason"),
+    [
+        ("a,1,1,many,0,,0,0", "num_gpu is not a whole number: many"),
+        ("a,1,1,-1,0,,0,0", "num_gpu is below 0: -1"),
+        ("a,1,1,1,1000,,soon,0", "creation_time is not a number of seconds: soon"),
+        ("a,1,1,1,1000,,0,nan", "deletion_time is not a number of seconds: nan"),
+    ],
+)
+def test_a_bad_pod_is_named(file: Callable[..., Path], pod: str, reason: str) -> None:
+    path = file(PODS, pod)
+    with pytest.raises(TraceError) as error:
+        openb.read(path)
+    assert str(error.value) == f"{path}:2: {reason}"
 
 
 def test_openbs_nodes(file: Callable[..., Path]) -> None:

@@ -6,13 +6,15 @@ from msgspec.structs import replace
 from minislurm.cluster.apply import apply
 from minislurm.cluster.check import check
 from minislurm.cluster.state import ClusterState
-from minislurm.domain.configuration import Configuration
+from minislurm.domain.configuration import Configuration, Partition, PreemptionSection
+from minislurm.domain.errors import UsageError
 from minislurm.domain.states import JobState
 from minislurm.journal.encoding import decode, encode
 from minislurm.sim import cluster_file, policy
 from minislurm.sim.checkpoints import Checkpoints
 from minislurm.sim.failures import Failures
 from minislurm.sim.replay import Result, replay
+from minislurm.sim.simulation import Plan, simulate
 from minislurm.sim.workload import Synthetic, generate
 from tests.builders import a_configuration
 from tests.unit.sim.traces import a_trace_job, a_workload
@@ -114,8 +116,10 @@ def test_what_can_never_fit_is_refused_and_said() -> None:
 
 def test_what_still_waits_at_the_end_says_why() -> None:
     configuration = a_configuration(2, cpus=4)
-    (outcome,) = replay(a_workload(a_trace_job(0, 10, 12)), configuration).outcomes
-    assert (outcome.state, outcome.is_known, outcome.why) == (None, True, "PartitionConfig")
+    (partition,) = configuration.partitions
+    short = replace(configuration, partitions=(replace(partition, max_time_s=60.0),))
+    (outcome,) = replay(a_workload(a_trace_job(0, 10, 2, limit_s=100.0)), short).outcomes
+    assert (outcome.state, outcome.is_known, outcome.why) == (None, True, "PartitionTimeLimit")
 
 
 WORKLOAD = generate(Synthetic(jobs=120, load=1.2, largest=32), 64, seed=3)
@@ -162,6 +166,24 @@ def test_lost_work_is_done_again_and_counted() -> None:
         assert outcome.lost == sum(run.units * (run.end_s - run.start_s) for run in outcome.runs[:-1])
 
 
+def test_time_slices_go_on_from_checkpoints() -> None:
+    """Two jobs of three hours take turns of an hour on one processor; of each 3000 s are in checkpoints."""
+    configuration = policy.with_settings(flat(1, "round-robin"), {"time_slice_s": 3600.0}, "")
+    jobs = a_workload(a_trace_job(0, 3 * 3600.0), a_trace_job(0, 3 * 3600.0))
+    result = replay(jobs, configuration, exact=True, checkpoints=Checkpoints(interval_s=1500.0))
+    for outcome in result.outcomes:
+        assert outcome.state is JobState.COMPLETED
+        assert (outcome.requeues, outcome.lost) == ({"time_slice": 3}, 1800.0)
+    assert [run.start_s for run in result.outcomes[0].runs] == [0, 7200, 14400, 21600]
+
+
+def test_time_slices_without_checkpoints_would_never_end() -> None:
+    plan = Plan(a_workload(a_trace_job(0, 10)), flat(1), (policy.named("round-robin"),))
+    with pytest.raises(UsageError, match="need checkpoints within them: --checkpoint-every"):
+        simulate(plan)
+    assert simulate(replace(plan, checkpoints=Checkpoints(interval_s=600.0)))
+
+
 def test_nodes_are_down_as_long_as_repairs_take() -> None:
     result = faulty(failures=replace(FAULTS, mtbf_s=20_000.0))
     series, total = result.series, result.occupancy.total
@@ -174,6 +196,22 @@ def test_nodes_are_down_as_long_as_repairs_take() -> None:
 def test_checkpoints_save_work() -> None:
     without, with_them = faulty(), faulty(checkpoints=Checkpoints(interval_s=600.0))
     assert sum(o.lost for o in with_them.outcomes) < sum(o.lost for o in without.outcomes) / 2
+
+
+def test_what_preemption_costs_is_counted_and_checkpoints_decide_about_it() -> None:
+    """Two jobs of a node each; the urgent one takes that of the job that saved ten seconds before."""
+    configuration = a_configuration(2, cpus=4, preemption=PreemptionSection(mode="requeue", restart_s=0.0))
+    (batch,) = configuration.partitions
+    urgent = Partition("urgent", batch.nodes, priority_tier=2)
+    configuration = replace(configuration, partitions=(batch, urgent))
+    workload = a_workload(
+        a_trace_job(0, 100, 4), a_trace_job(25, 100, 4), a_trace_job(70, 10, 4, partition="urgent")
+    )
+    result = replay(workload, configuration, checkpoints=Checkpoints(interval_s=30.0))
+    assert [outcome.lost for outcome in result.outcomes] == [4 * 10, 0, 0]
+    assert [outcome.end_s for outcome in result.outcomes] == [120, 125, 80]
+    result = replay(workload, configuration)
+    assert [outcome.lost for outcome in result.outcomes] == [0, 4 * 45, 0]
 
 
 def test_no_unit_is_given_twice_and_all_come_back() -> None:

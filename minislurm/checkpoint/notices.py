@@ -38,7 +38,8 @@ class Notices:
         self.is_listening = False
         self._callbacks: list[Callback] = []
         self._told: set[tuple[int, float]] = set()
-        self._lock = threading.Lock()
+        # A signal's handler may report while the same thread is in here.
+        self._lock = threading.RLock()
         self._line: Line | None = None
 
     # --- for the script ----------------------------------------------------------------------------------
@@ -73,7 +74,7 @@ class Notices:
 
     def forget_thread(self) -> None:
         """In a forked child."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.is_listening = False
         line, self._line = self._line, None
         if line is not None:

@@ -3,6 +3,8 @@ submission, as in Slurm, instead of waiting for ever."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from minislurm.cluster.snapshot import kept_availability
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.configuration import Partition
@@ -10,8 +12,10 @@ from minislurm.domain.errors import Refusal, RefusalCode
 from minislurm.domain.node import Node
 from minislurm.domain.resources import ResourceRequest
 from minislurm.domain.states import Reason
-from minislurm.scheduling.ever import Ever
 from minislurm.scheduling.needs import Bounds, bounds_of, cpus_on_node, gpus_on_node, memory_on_node
+
+if TYPE_CHECKING:
+    from minislurm.scheduling.ever import Ever
 
 _WHY = {
     Reason.PARTITION_CONFIG: "The nodes of partition {} could not hold it even if all were idle",
@@ -38,6 +42,8 @@ def refuse_what_never_fits(
 def _ever(state: ClusterState) -> Ever:
     found = state.kept.ever
     if found is None:
+        from minislurm.scheduling.ever import Ever  # with NumPy, which a restart need not wait for
+
         nodes = [kept_availability(state, node) for node in state.nodes.values()]
         found = state.kept.ever = Ever(nodes, state.topology)
     return found

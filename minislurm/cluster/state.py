@@ -7,6 +7,7 @@ Only `apply` changes it. Everything under "derived" can be rebuilt from the reco
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -23,8 +24,10 @@ from minislurm.domain.reservation import Reservation
 from minislurm.domain.resources import ResourceRequest
 from minislurm.domain.states import JobState, PartitionState
 from minislurm.domain.topology import Topology
-from minislurm.scheduling.ever import Ever
 from minislurm.scheduling.model import NodeAvailability, RunningJob
+
+if TYPE_CHECKING:
+    from minislurm.scheduling.ever import Ever
 
 
 class ArraySummary(Struct):

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from minislurm.domain.configuration import PreemptionSection
 from minislurm.domain.preemption import PreemptionWish
+from minislurm.domain.topology import Topology
 from minislurm.scheduling.cycle import schedule
 from minislurm.scheduling.model import Plan, RequestClass, RunningJob, Snapshot
 from tests.builders import a_request
@@ -83,6 +84,16 @@ def test_a_set_with_too_many_runs_is_told_as_such() -> None:
         for a in plan.preemptions[0].alternatives
     )
     assert victims(schedule(a_full_cluster(a_rival(), running=running))) == [[23, 22, 21, 20]]
+
+
+def test_the_cheapest_is_given_back_if_it_does_not_help() -> None:
+    """It is tried first, and frees a quarter of a node that others stay on."""
+    stays = [replace(a_quarter(i), preempt_mode="off") for i in (1, 2, 3)]
+    others = [a_victim(12, "n2", started=500), a_victim(13, "n3", started=600)]
+    fixed = replace(a_victim(14, "n4"), preempt_mode="off")
+    snapshot = a_full_cluster(a_rival(nodes=2), running=[a_quarter(0), *stays, *others, fixed])
+    plan = schedule(replace(snapshot, topology=Topology()))
+    assert victims(plan) == [[12, 13]]
 
 
 def test_a_job_says_how_many_it_takes_at_most() -> None:

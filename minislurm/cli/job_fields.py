@@ -264,7 +264,7 @@ NAMES: dict[str, JobField] = {
     "ntpersocket": _constant("NTASKS_PER_SOCKET", _NOT_SET),
     "numcpus": _CPUS,
     "numnodes": _NODES,
-    "numtasks": _number("TASKS", lambda row: row.job.request.tasks),
+    "numtasks": _number("TASKS", lambda row: row.job.tasks),
     "oversubscribe": _OVER_SUBSCRIBE,
     "partition": _PARTITION,
     "pendingtime": _number("PENDING_TIME", _pending_time),

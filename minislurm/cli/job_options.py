@@ -62,6 +62,12 @@ class JobOptions(Struct):
     bid: float = 0.0
     preemption: PreemptionWish | None = None
     requeue: bool | None = None
+    requeue_on_timeout: bool = False
+    #: By cause.
+    max_requeues: dict[str, int] | None = None
+    on_node_fail: str = ""
+    on_task_fail: str = ""
+    spare_nodes: int = 0
     elastic: str = ""
     #: As in `ResourceRequest.nodes_step`.
     elastic_step: int | None = None

@@ -38,6 +38,7 @@ def make_submission(
     options: JobOptions, program: Program, configuration: Configuration, *, command: str
 ) -> Submission:
     """Raises UsageError for options that contradict each other, Refusal for what a controller refuses."""
+    _check_comebacks(options)
     resources = resources_of(
         options,
         lambda text: print_line(f"{command}: warning: {text}"),
@@ -103,6 +104,11 @@ def make_submission(
         deadline=options.deadline or 0.0,
         max_wait_s=options.max_wait,
         bid=options.bid,
+        max_requeues=options.max_requeues or {},
+        on_node_fail=options.on_node_fail,
+        on_task_fail=options.on_task_fail,
+        requeue_on_timeout=options.requeue_on_timeout,
+        spare_nodes=options.spare_nodes,
         preemption=options.preemption,
         elastic=options.elastic,
         elastic_signal=options.elastic_signal or 0,
@@ -114,6 +120,22 @@ def make_submission(
         checkpoint_command=_text(options.checkpoint_command, "checkpoint-command"),
     )
     return Submission(spec, program.script, program.environment, test_only=options.test_only)
+
+
+def _check_comebacks(options: JobOptions) -> None:
+    """A job that is never requeued comes back for nothing."""
+    if options.requeue is not False:
+        return
+    asked = {
+        "requeue-on-timeout": options.requeue_on_timeout,
+        "max-requeues": bool(options.max_requeues),
+        "spare-nodes": bool(options.spare_nodes),
+        "on-node-fail": options.on_node_fail not in ("", "end"),
+        "on-task-fail": options.on_task_fail not in ("", "end"),
+    }
+    for name, is_asked in asked.items():
+        if is_asked:
+            raise UsageError(f"--{name} and --no-requeue contradict each other")
 
 
 def _checkpoints_kept(options: JobOptions) -> int:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from minislurm.cli.option import OptionError
 from minislurm.cli.printable import printable
 from minislurm.domain.checkpoint import CheckpointSignal
+from minislurm.domain.comebacks import parse_requeue_limits
 from minislurm.domain.job import SignalBeforeEnd
 from minislurm.domain.preemption import POLICIES, PreemptionWish
 from minislurm.domain.resources import DOUBLING, GpuGroup
@@ -331,6 +332,21 @@ def parse_seconds(text: str) -> float:
     if not re.match(r"[0-9]{1,9}\Z", text):
         raise ValueError(text)
     return float(text)
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """A parser of one of these words, in small letters or not."""
+
+    def parse(text: str) -> str:
+        if text.lower() not in words:
+            raise ValueError(text)
+        return text.lower()
+
+    return parse
+
+
+def parse_max_requeues(text: str) -> dict[str, int]:
+    return parse_requeue_limits(text)
 
 
 def only(option: str, *accepted: str) -> Callable[[str], str]:

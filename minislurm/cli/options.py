@@ -19,6 +19,7 @@ from minislurm.cli.option_values import (
     gpus_text,
     gres_text,
     licenses_text,
+    one_of,
     only,
     parse_begin,
     parse_bid,
@@ -32,6 +33,7 @@ from minislurm.cli.option_values import (
     parse_elastic_signal,
     parse_elastic_step,
     parse_exclusive,
+    parse_max_requeues,
     parse_nice,
     parse_nodes,
     parse_open_mode,
@@ -46,6 +48,7 @@ from minislurm.cli.option_values import (
     parse_yes_no,
 )
 from minislurm.cli.unsupported_options import UNSUPPORTED
+from minislurm.domain.comebacks import NODE_FAIL_ACTIONS, TASK_FAIL_ACTIONS
 from minislurm.domain.memory import parse_memory
 
 SBATCH, SRUN, SALLOC = "sbatch", "srun", "salloc"
@@ -255,6 +258,28 @@ _JOB = (
         "no-requeue", "", "The job is never requeued.", argument=Argument.NONE, field="requeue",
         constant=False,
         commands=_BATCH, environment={SBATCH: ("SBATCH_NO_REQUEUE",)}, panel=JOB,
+    ),
+    JobOption(
+        "requeue-on-timeout", "", "At the time limit requeue the job instead of ending it (minislurm's own).",
+        argument=Argument.NONE, commands=_BATCH, panel=JOB, abbreviates=False,
+    ),
+    JobOption(
+        "max-requeues", "", "So often for each cause, then the job is held: node_fail:5,preempt:20 "
+        "(minislurm's own).", "LIST", parse=parse_max_requeues, commands=_BATCH, panel=JOB, abbreviates=False,
+    ),
+    JobOption(
+        "on-node-fail", "", "What becomes of the job when a node of it is lost (minislurm's own).",
+        "requeue|replace|end|hold", parse=one_of(*NODE_FAIL_ACTIONS), commands=_BATCH, panel=JOB,
+        abbreviates=False,
+    ),
+    JobOption(
+        "on-task-fail", "", "What becomes of the job when its script fails (minislurm's own).",
+        "end|requeue|hold", parse=one_of(*TASK_FAIL_ACTIONS), commands=_BATCH, panel=JOB, abbreviates=False,
+    ),
+    JobOption(
+        "spare-nodes", "", "Hold so many nodes besides; a lost node is replaced by one at once, without "
+        "queueing again (minislurm's own).", "N", parse=count("spare-nodes", minimum=0), commands=_BATCH,
+        panel=JOB, abbreviates=False,
     ),
     JobOption(
         "signal", "", "Send this signal so long before the time limit.", "[R][B:]SIGNAL[@SECONDS]",

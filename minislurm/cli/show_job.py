@@ -19,6 +19,7 @@ from minislurm.cli.resource_text import (
     tres_per_task,
 )
 from minislurm.domain.hostlist import compress
+from minislurm.domain.job import Job
 from minislurm.domain.memory import format_size
 from minislurm.domain.preemption import PreemptionWish
 from minislurm.domain.resources import DOUBLING, NodeAllocation, ResourceRequest
@@ -29,6 +30,22 @@ from minislurm.domain.times import format_duration_long, format_time
 def job_text(row: JobRow, *, one_line: bool = False, details: bool = False, why: Sequence[str] = ()) -> str:
     """`why`: minislurm's own lines, after Slurm's."""
     return record_text([*_lines(row, details), *why], one_line=one_line, trailing_line=True)
+
+
+def _comebacks(job: Job) -> Iterator[str]:
+    """What it asked to become of it, and how often it has come back; only where there is something to say."""
+    spec = job.spec
+    limits = ",".join(f"{cause}:{count}" for cause, count in spec.max_requeues.items())
+    counts = ",".join(f"{cause}:{count}" for cause, count in sorted(job.requeues.items()))
+    spares = compress([part.node for part in job.spares])
+    words = {
+        "Requeues": counts, "MaxRequeues": limits, "OnNodeFail": spec.on_node_fail,
+        "OnTaskFail": spec.on_task_fail, "RequeueOnTimeout": "1" if spec.requeue_on_timeout else "",
+        "SpareNodes": str(spec.spare_nodes or ""), "SpareNodeList": spares,
+    }  # fmt: skip
+    said = " ".join(f"{name}={text}" for name, text in words.items() if text)
+    if said:
+        yield said
 
 
 def _lines(row: JobRow, details: bool) -> Iterator[str]:
@@ -47,6 +64,7 @@ def _lines(row: JobRow, details: bool) -> Iterator[str]:
         f"Requeue={int(job.requeue)} Restarts={job.restarts} BatchFlag={int(spec.is_batch)} Reboot=0 "
         f"ExitCode={job.exit_code}:{job.exit_signal}"
     )
+    yield from _comebacks(job)
     if details:
         yield f"DerivedExitCode={job.derived_exit_code}:{job.derived_exit_signal}"
     yield from _times(row)
@@ -60,7 +78,7 @@ def _lines(row: JobRow, details: bool) -> Iterator[str]:
     if row.nodes:
         yield f"BatchHost={row.nodes[0]}"
     yield (
-        f"NumNodes={_node_count(row)} NumCPUs={row.cpu_count} NumTasks={request.tasks} "
+        f"NumNodes={_node_count(row)} NumCPUs={row.cpu_count} NumTasks={job.tasks} "
         f"CPUs/Task={request.cpus_per_task} ReqB:S:C:T=0:0:*:*"
     )
     yield f"TRES={row.tres}"

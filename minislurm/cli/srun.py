@@ -61,6 +61,9 @@ def run(values: StepOptions, command: tuple[str, ...]) -> int:
     if not command:
         print_line("srun: fatal: No command given to execute.")
         return 1
+    if ":" in command[:-1]:
+        # Taken for an argument of the command, it would start something else than what was meant.
+        raise UsageError("a step of several components (srun A : B) is not supported by minislurm")
     for argument in command:
         try:
             argument.encode()

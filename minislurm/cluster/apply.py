@@ -48,6 +48,7 @@ from minislurm.cluster.events import (
     StepNodeEnded,
     TaskDetached,
 )
+from minislurm.cluster.lemons import note_outcomes
 from minislurm.cluster.losses import count_true_cost, forget_preemption, remember_preemption
 from minislurm.cluster.state import ArraySummary, ClusterState, RequestRecord
 from minislurm.domain import configuration_file
@@ -58,7 +59,7 @@ from minislurm.domain.job import EndCause, Job
 from minislurm.domain.node import Node
 from minislurm.domain.preemption import PreemptionRecord
 from minislurm.domain.resources import NodeAllocation
-from minislurm.domain.states import JobState, NodeState, Reason
+from minislurm.domain.states import JobState, Reason
 from minislurm.domain.tres import tres_of_allocation
 
 
@@ -294,7 +295,8 @@ def _back_to_pending(job: Job, now: float, cause: str, hold: bool) -> None:
         job.restart_reason = cause
     if cause not in ("launch_failure", "resize"):
         job.submit_time = now
-        job.avoided_nodes = ()
+        if cause != "node_fail" or not job.avoid_until:
+            job.avoided_nodes, job.avoid_until = (), 0.0
     job.held = "user" if hold else job.held
     job.reason = Reason.BEGIN_TIME
     if job.held or job.dependencies:
@@ -371,15 +373,16 @@ def _place(state: ClusterState, event: RunPlaced) -> None:
     job.start_time = event.time
     job.end_time = 0.0
     job.allocation = event.allocation
+    job.spares = event.spares
     job.prepared_nodes = ()
     job.reason = Reason.NONE
     job.pending_reason = event.pending_reason or "None"
     job.start_priority = event.priority
     job.derived_exit_code = job.derived_exit_signal = 0
     job.limit_used_s = event.limit_used_s
-    for part in event.allocation:
+    for part in job.parts:
         _take(state, job, part)
-    job.allocated_tres = tres_of_allocation(event.allocation, state.nodes)
+    job.allocated_tres = tres_of_allocation(job.parts, state.nodes)
     job.price = event.price
     state.accounts.started(job, event.time)
     state.index_job(job)
@@ -412,6 +415,9 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
     job.cancelled_by = event.cancelled_by
     job.requeue_cause = event.requeue_cause
     job.requeue_held = event.hold
+    note_outcomes(state, job, event)
+    if event.stay_away:
+        job.avoided_nodes, job.avoid_until = event.stay_away, event.stay_away_until
     if event.preemptor:
         # Of a run that was asked to save first, the time when it was asked stands.
         job.preempt_time = job.preempt_time if job.gives_way else event.time
@@ -419,12 +425,21 @@ def _begin_ending(state: ClusterState, event: RunEnding) -> None:
         remember_preemption(job, event.decision)
     _stop_asking(state, job)
     job.avoided_nodes = (*job.avoided_nodes, *event.avoid_nodes)
+    job.replacing = event.replacing
     job.open_nodes = tuple(p.node for p in job.allocation if p.node not in event.released_nodes)
+    if not event.replacing:
+        _release_spares(state, job, event.time)
     for name in event.avoid_nodes:
         state.nodes[name].launch_failures += 1
         state.touch_node(name)
     for name in event.released_nodes:
         _let_go(state, job, name, event.time)
+
+
+def _release_spares(state: ClusterState, job: Job, now: float) -> None:
+    for part in job.spares:
+        _release(state, job, part, now)
+    job.spares = ()
 
 
 def _claim(state: ClusterState, decision: PreemptionRecord) -> None:
@@ -446,11 +461,24 @@ def _let_go(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
         _release(state, job, _part_on(job.joining, name), now)
         _change_held(state, job, job.allocation, joining, now)
         return
+    if job.spares or job.replacing:
+        _let_go_with_spares(state, job, name, now)
+        return
     if job.keeps(name):
-        if state.nodes[name].state is not NodeState.DOWN:
+        if not state.nodes[name].is_lost:
             return
         job.leaving = (*job.leaving, name)
     _release(state, job, _part_on(job.allocation, name), now)
+
+
+def _let_go_with_spares(state: ClusterState, job: Job, name: NodeName, now: float) -> None:
+    """A job that is `replacing` keeps the node, if it is there."""
+    if job.replacing and not state.nodes[name].is_lost:
+        return
+    _release(state, job, _part_on(job.parts, name), now)
+    if job.replacing:
+        job.allocation = tuple(part for part in job.allocation if part.node != name)
+    job.spares = tuple(part for part in job.spares if part.node != name)
 
 
 def _release(state: ClusterState, job: Job, part: NodeAllocation, now: float) -> None:
@@ -461,7 +489,7 @@ def _release(state: ClusterState, job: Job, part: NodeAllocation, now: float) ->
     node.memory_used_mib -= part.memory_mib
     node.jobs.discard(job.id)
     node.last_busy_time = now
-    if node.state is NodeState.DOWN:
+    if node.is_lost:
         # Given up, but perhaps still running there: nothing new until the node says that it is gone.
         node.stale_runs = (*node.stale_runs, f"{job.id}.{job.run}")
     state.touch_node(name)
@@ -533,10 +561,18 @@ def _end_run(state: ClusterState, event: RunEnded) -> None:
     for step in job.steps.values():
         if step.state is JobState.RUNNING:
             step.state, step.end_time, step.open_nodes = JobState.CANCELLED, event.time, ()
+    if job.replacing:
+        for part in job.allocation:
+            _release(state, job, part, event.time)
+        _release_spares(state, job, event.time)
+        job.replacing = False
     if job.requeue_cause:
         launch_failed = job.end_cause is EndCause.LAUNCH_FAILURE
+        over_limit = job.reason is Reason.MAX_REQUEUE
         _back_to_pending(job, event.time, job.requeue_cause, job.requeue_held)
-        if launch_failed:
+        if over_limit and job.held:
+            job.reason = Reason.MAX_REQUEUE
+        elif launch_failed and not job.held:
             job.reason = Reason.LAUNCH_FAILED_REQUEUED
     else:
         job.state = job.end_state
@@ -577,6 +613,7 @@ def _register(state: ClusterState, event: NodeRegistered) -> None:
     moved = node.facts.topology != event.facts.topology
     shape = _shape(node)
     node.facts = event.facts
+    node.witnesses = event.witnesses
     # When the controller comes back, all of its nodes say again what it knows.
     if moved or _shape(node) != shape:
         state.kept.forget_kinds()
@@ -600,12 +637,16 @@ def is_current(state: ClusterState, node: Node, job_id: JobId, run: RunNumber) -
 
 def _change_node(state: ClusterState, event: NodeChanged) -> None:
     node = state.nodes[event.node]
+    if node.drained and not event.drained:
+        node.outcomes = ()  # whoever lifts the drain has looked
     node.state = event.state
     node.responding = event.responding
     node.drained = event.drained
     node.reason = event.reason
     node.reason_time = event.reason_time
     node.reason_user_id = event.reason_user_id
+    node.given_up = event.given_up
+    node.drained_by_health = event.drained_by_health
     state.touch_node(node.name)
     state.accounts.capacity_is_known = False
 

@@ -8,6 +8,7 @@ from minislurm.cluster.accounts import jobs_in
 from minislurm.cluster.budgets import rate_of
 from minislurm.cluster.queue import looks_of
 from minislurm.cluster.snapshot import availability, run_of
+from minislurm.cluster.spares import request_of_run
 from minislurm.cluster.state import ClusterState
 from minislurm.domain import tres
 from minislurm.domain.account_check import problems
@@ -50,6 +51,10 @@ def _check_job(state: ClusterState, job: Job) -> None:
         assert job.end_state.is_final
     else:
         assert not job.open_nodes, f"{job.id}: open nodes while {job.state.value}"
+    if job.state is not JobState.COMPLETING:
+        assert not job.replacing, f"{job.id}: keeps nodes while {job.state.value}"
+    if not job.state.holds_nodes:
+        assert not job.spares, f"{job.id}: spares while {job.state.value}"
     if job.state.is_final:
         assert job.end_time, f"{job.id}: ended without a time"
     if job.state in (JobState.CONFIGURING, JobState.RUNNING):
@@ -60,14 +65,14 @@ def _check_job(state: ClusterState, job: Job) -> None:
 
 def _check_gang(job: Job) -> None:
     """Whole or not at all: the allocation is what was asked for."""
-    request = job.request
-    names = [part.node for part in job.allocation]
+    request = request_of_run(job)
+    names = [part.node for part in job.parts]
     assert len(set(names)) == len(names), f"{job.id}: a node twice"
     assert len(names) >= request.nodes_min, f"{job.id}: fewer nodes than the gang needs"
     if request.nodes_max:
         assert len(names) - len(job.leaving) <= request.nodes_max, f"{job.id}: more nodes than asked for"
-    assert sum(part.tasks for part in job.allocation) >= request.tasks, f"{job.id}: tasks without a place"
-    for part in job.allocation:
+    assert sum(part.tasks for part in job.parts) >= request.tasks, f"{job.id}: tasks without a place"
+    for part in job.parts:
         assert part.tasks >= 1, f"{job.id}: a node without a task"
         assert part.cpu_count >= part.tasks * request.cpus_per_task, f"{job.id}: too few CPUs on {part.node}"
         share = share_on_node(request, part.tasks)
@@ -78,7 +83,7 @@ def _check_gang(job: Job) -> None:
         needed = max(request.gpus_per_node, part.tasks * request.gpus_per_task)
         assert part.gpu_count >= needed, f"{job.id}: too few GPUs on {part.node}"
     if request.gpus_total:
-        assert sum(p.gpu_count for p in job.allocation) >= request.gpus_total, f"{job.id}: too few GPUs"
+        assert sum(p.gpu_count for p in job.parts) >= request.gpus_total, f"{job.id}: too few GPUs"
 
 
 def _check_resize(job: Job) -> None:

@@ -15,6 +15,7 @@ from minislurm.cluster import (
 )
 from minislurm.cluster.events import ClusterConfigured, Event, JobsPurged, RequestsForgotten
 from minislurm.cluster.messages import (
+    AvoidanceOver,
     CancelJob,
     ChangeAccounts,
     CheckpointDeadline,
@@ -33,6 +34,8 @@ from minislurm.cluster.messages import (
     LastStartPassed,
     Message,
     NodeAnswers,
+    NodeGivenUp,
+    NodeHealth,
     NodeReport,
     NodeSilent,
     PlacementProposed,
@@ -111,6 +114,12 @@ def decide(state: ClusterState, message: Message, now: float) -> list[Event] | R
             return node_messages.decide_registration(state, message, now)
         case NodeSilent():
             return node_messages.decide_silence(state, message, now)
+        case NodeGivenUp():
+            return node_messages.decide_given_up(state, message, now)
+        case NodeHealth():
+            return node_messages.decide_health(state, message, now)
+        case AvoidanceOver():
+            return node_messages.decide_avoidance(state, message, now)
         case NodeAnswers():
             return node_messages.decide_answer(state, message, now)
         case PrepareFailed():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from minislurm.cluster.comebacks import comeback, keeps_nodes
 from minislurm.cluster.events import RunEnding
+from minislurm.cluster.lemons import nodes_to_avoid
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.preemption import PreemptionRecord
-from minislurm.domain.states import JobState, NodeState, Reason
+from minislurm.domain.states import JobState, Reason
 
 
 def end_run(
@@ -29,14 +31,19 @@ def end_run(
     comes_back: str = "",
     decision: PreemptionRecord | None = None,
 ) -> RunEnding:
-    """The fact that a run is being ended. Nodes that are DOWN are not waited for. `comes_back`: the
+    """The fact that a run is being ended. Nodes that were given up are not waited for. `comes_back`: the
     cause for which a run that gives way (to `preemptor`) is requeued, if it can be; "": it is not."""
     final, reason = _outcome(cause, exit_code, exit_signal, launch_failed, out_of_memory)
-    requeue_cause = _requeue_cause(job, cause, comes_back)
     if cause is EndCause.NODE_FAIL:
         final, reason = JobState.NODE_FAIL, Reason.NODE_DOWN
+    again = comeback(state, job, cause, comes_back, final)
+    hold = hold or again.hold
+    if again.over:
+        reason = Reason.MAX_REQUEUE
     if cause is EndCause.BATCH_KILLED:
         exit_code, exit_signal = 0, 9
+    lost = _lost_nodes(state, job, released_nodes) if cause is EndCause.NODE_FAIL else ()
+    stay_away = nodes_to_avoid(state, job, lost) if again.cause else ()
     down = [name for name in down_nodes(state, job) if name not in released_nodes]
     return RunEnding(
         time=now,
@@ -49,18 +56,28 @@ def end_run(
         exit_signal=exit_signal,
         cancelled_by=cancelled_by,
         hold=hold,
-        requeue_cause=requeue_cause,
+        requeue_cause=again.cause,
         avoid_nodes=avoid_nodes,
         released_nodes=(*released_nodes, *down),
         end_time=end_time or now,
         preemptor=preemptor or JobId(0),
+        replacing=keeps_nodes(job, cause, again, final, hold=hold),
+        lost_nodes=lost,
+        stay_away=stay_away,
+        stay_away_until=now + state.configuration.jobs.avoid_failed_node_s if stay_away else 0.0,
         decision=decision,
     )
 
 
+def _lost_nodes(state: ClusterState, job: Job, gone: tuple[NodeName, ...]) -> tuple[NodeName, ...]:
+    """Those that are DOWN, or came back without the run (`gone`)."""
+    names = [part.node for part in job.allocation]
+    return tuple(name for name in names if state.nodes[name].is_lost or name in gone)
+
+
 def down_nodes(state: ClusterState, job: Job) -> tuple[NodeName, ...]:
     """Those of the run that nobody waits for."""
-    return tuple(part.node for part in job.allocation if state.nodes[part.node].state is NodeState.DOWN)
+    return tuple(part.node for part in job.allocation if state.nodes[part.node].given_up)
 
 
 def _outcome(
@@ -90,15 +107,3 @@ def _outcome(
     if exit_code:
         return JobState.FAILED, Reason.NON_ZERO_EXIT
     return JobState.COMPLETED, Reason.NONE
-
-
-def _requeue_cause(job: Job, cause: EndCause, comes_back: str) -> str:
-    if cause is EndCause.REQUEUE:
-        return "user"
-    if cause is EndCause.RESIZE:
-        return "resize"
-    if cause is EndCause.LAUNCH_FAILURE:
-        return "launch_failure"
-    if not job.requeue or not job.is_batch:
-        return ""
-    return {EndCause.NODE_FAIL: "node_fail", EndCause.PREEMPT: comes_back}.get(cause, "")

@@ -85,6 +85,8 @@ class RunPlaced(Struct, frozen=True):
     price: float = 0.0
     #: See `Job.limit_used_s`.
     limit_used_s: float = 0.0
+    #: Nodes that it holds besides.
+    spares: tuple[NodeAllocation, ...] = ()
 
 
 class NodePrepared(Struct, frozen=True):
@@ -124,10 +126,17 @@ class RunEnding(Struct, frozen=True):
     preemptor: JobId = JobId(0)
     #: Why, and what was weighed.
     decision: PreemptionRecord | None = None
+    #: What it holds is kept for its next run, which follows at once.
+    replacing: bool = False
+    #: Of the cause NODE_FAIL: which nodes it lost; and from which of them the next run stays away until then.
+    lost_nodes: tuple[NodeName, ...] = ()
+    stay_away: tuple[NodeName, ...] = ()
+    stay_away_until: float = 0.0
 
 
 class NodeReleased(Struct, frozen=True):
-    """Nothing of the run is left on the node: what it held there is free."""
+    """Nothing of the run is left on the node: what it held there is free, unless the job is `replacing` and
+    the node not lost. Also of a spare that is lost."""
 
     time: float
     job_id: JobId
@@ -203,6 +212,8 @@ class NodeRegistered(Struct, frozen=True):
     node: NodeName
     facts: NodeFacts
     runs: tuple[KnownRun, ...] = ()
+    #: Whom it was told to ask when it loses the controller.
+    witnesses: tuple[NodeName, ...] = ()
 
 
 class StaleRunEnded(Struct, frozen=True):
@@ -225,6 +236,10 @@ class NodeChanged(Struct, frozen=True):
     reason: str = ""
     reason_time: float = 0.0
     reason_user_id: int = 0
+    #: Nobody waits for it any more: what it ran may start elsewhere.
+    given_up: bool = False
+    #: By its own health checks, and not by anybody.
+    drained_by_health: bool = False
 
 
 class PartitionChanged(Struct, frozen=True):

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from minislurm.cluster import dependencies, node_messages
 from minislurm.cluster.checkpoints import withdraw
+from minislurm.cluster.comebacks import failed_by_loss, judged_anew
 from minislurm.cluster.eligibility import requeue_time
 from minislurm.cluster.ending import end_run
 from minislurm.cluster.events import (
@@ -31,8 +32,10 @@ from minislurm.cluster.events import (
 )
 from minislurm.cluster.het_jobs import come_along, end_along, leave_along
 from minislurm.cluster.last_starts import give_up
+from minislurm.cluster.lemons import drain_lemons
 from minislurm.cluster.messages import EligibilityDue, SwitchWaitOver
 from minislurm.cluster.resizes import LAUNCH_FAILURE, NODE_FAIL, go_on_without, keep_the_rest, next_run
+from minislurm.cluster.spares import run_on_spares
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import DependencyKind, EndCause, Job
@@ -62,6 +65,8 @@ def _followers(state: ClusterState, event: Event) -> Iterable[Event]:
             ended = _end_if_clear(state, event.job_id, event.time)
             if event.avoid_nodes:
                 ended = [*_drain_broken(state, event.avoid_nodes, event.job_id, event.time), *ended]
+            if event.state is not JobState.COMPLETED:
+                ended = [*drain_lemons(state, event), *ended]
             return chain(end_along(state, event), ended) if state.jobs[event.job_id].is_component else ended
         case NodeReleased():
             return _end_if_clear(state, event.job_id, event.time)
@@ -104,7 +109,9 @@ def _end_if_clear(state: ClusterState, job_id: JobId, now: float) -> list[Event]
         return []
     end_time = job.end_time if job.end_cause is EndCause.EXIT else now
     ended = RunEnded(now, job.id, job.run, end_time)
-    return [ended, *next_run(state, job, now)] if job.keeps_nodes else [ended]
+    if job.keeps_nodes:
+        return [ended, *next_run(state, job, now)]
+    return [ended, *run_on_spares(state, job, now)]
 
 
 def _drain_broken(
@@ -117,7 +124,7 @@ def _drain_broken(
         node = state.nodes[name]
         if limit and node.launch_failures >= limit and not node.drained:
             reason = f"{node.launch_failures} launches in a row failed, the last of job {job_id}"
-            changed = NodeChanged(now, name, node.state, node.responding, True, reason, now, 0)
+            changed = NodeChanged(now, name, node.state, node.responding, True, reason, now, 0, node.given_up)
             events.append(changed)
     return events
 
@@ -218,14 +225,20 @@ def _as_detached(waiting: Job, job_id: JobId, task_id: int) -> Job:
 
 
 def _lose_runs(state: ClusterState, event: NodeChanged) -> Iterator[Event]:
-    """The node is DOWN: its runs are lost, and what it held of runs that are ending is free."""
+    """The node is DOWN: its runs are lost, and end on their other nodes. What it held of them is free when it
+    is given up (or says that nothing is left): it may still run them."""
     name: NodeName = event.node
     for job_id in sorted(state.nodes[name].jobs):
         job = state.jobs[job_id]
         if job_id not in state.nodes[name].jobs:
             continue  # a component that has ended with another one
-        if job.state is JobState.COMPLETING:
+        if name in [part.node for part in job.spares]:
             yield NodeReleased(event.time, job.id, job.run, name)
+        elif job.state is JobState.COMPLETING:
+            if failed_by_loss(job, name):
+                yield JobUpdated(event.time, judged_anew(state, job, name, event.time))
+            if event.given_up:
+                yield NodeReleased(event.time, job.id, job.run, name)
         elif without := go_on_without(job, name, event.time):
             yield from without
         elif job.state is JobState.CONFIGURING:

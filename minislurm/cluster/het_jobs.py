@@ -55,6 +55,8 @@ def component_spec(leader: JobSpec, spec: JobSpec) -> JobSpec:
 def refuse_components(leader: JobSpec, others: Sequence[JobSpec]) -> Refusal | None:
     if any(spec.is_array for spec in (leader, *others)):
         return Refusal(RefusalCode.INVALID_ARRAY, details=("a heterogeneous job can be no array",))
+    if any(spec.spare_nodes for spec in (leader, *others)):
+        return Refusal(RefusalCode.NOT_SUPPORTED, details=("a heterogeneous job can have no spare nodes",))
     if not leader.is_batch:
         return Refusal(RefusalCode.NOT_SUPPORTED, details=("heterogeneous allocations have no script",))
     return None

@@ -43,6 +43,9 @@ def change_job(
     state: ClusterState, job: Job, before: Job, changes: JobChanges, caller: Caller, now: float
 ) -> Refusal | None:
     """`job`: a copy of the record `before`, or of some of its tasks."""
+    shape = (changes.nodes_min, changes.nodes_max, changes.tasks, changes.gpus_total)
+    if job.spec.spare_nodes and any(value is not None for value in shape):
+        return Refusal(RefusalCode.NOT_SUPPORTED, details=("the size of a job with spare nodes is fixed",))
     return (
         _change_standing(job, changes, caller)
         or _change_times(job, changes, caller, now)

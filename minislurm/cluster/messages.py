@@ -198,6 +198,8 @@ class RunReport(Struct, frozen=True):
     launch_failed: bool = False
     out_of_memory: bool = False
     running_steps: tuple[StepId, ...] = ()
+    #: The node ended it, since it was cut off from the controller for too long.
+    node_lost: bool = False
     #: At registration: reported, and perhaps not yet known.
     checkpoints: tuple[CheckpointMade, ...] = ()
     listens: bool = False
@@ -214,6 +216,19 @@ class NodeSilent(Struct, frozen=True):
 
     node: NodeName
     lost: bool = False
+
+
+class NodeGivenUp(Struct, frozen=True):
+    """A lost node has had its time to end its runs (`contacts.py` says when)."""
+
+    node: NodeName
+
+
+class NodeHealth(Struct, frozen=True):
+    """What the node's health checks say; "": all is well."""
+
+    node: NodeName
+    problem: str
 
 
 class NodeAnswers(Struct, frozen=True):
@@ -296,6 +311,12 @@ class SwitchWaitOver(Struct, frozen=True):
     job_id: JobId
 
 
+class AvoidanceOver(Struct, frozen=True):
+    """A job has stayed away from nodes that were lost under it for long enough."""
+
+    job_id: JobId
+
+
 class ReservationDue(Struct, frozen=True):
     """A reservation's start or end has come."""
 
@@ -344,6 +365,8 @@ Message = (
     | RememberRequest
     | RegisterNode
     | NodeSilent
+    | NodeGivenUp
+    | NodeHealth
     | NodeAnswers
     | NodeReport
     | PrepareFailed
@@ -356,6 +379,7 @@ Message = (
     | PrepareTimeout
     | EligibilityDue
     | SwitchWaitOver
+    | AvoidanceOver
     | ReservationDue
     | LastStartPassed
     | DeadlineReached
@@ -377,6 +401,7 @@ Timer = (
     | PrepareTimeout
     | EligibilityDue
     | SwitchWaitOver
+    | AvoidanceOver
     | ReservationDue
     | LastStartPassed
     | DeadlineReached

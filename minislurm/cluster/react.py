@@ -66,7 +66,7 @@ from minislurm.cluster.timers import (
 from minislurm.domain.ids import BATCH_STEP, JobId, NodeName, RunNumber
 from minislurm.domain.job import EndCause, Job
 from minislurm.domain.node import Node
-from minislurm.domain.states import JobState, NodeState
+from minislurm.domain.states import JobState
 from minislurm.scheduling.rivals import gives_way
 
 _SCHEDULE = Schedule()
@@ -202,7 +202,7 @@ def _ending(state: ClusterState, job: Job, event: RunEnding) -> list[Effect]:
 
 def _let_go(state: ClusterState, name: NodeName, job_id: JobId, run: RunNumber) -> Effect:
     """A node that was given up may still run it, if it hears us at all."""
-    if state.nodes[name].state is NodeState.DOWN:
+    if state.nodes[name].is_lost:
         return EndRun(name, job_id, run, EndCause.NODE_FAIL, kill=True)
     return ForgetRun(name, job_id, run)
 
@@ -273,7 +273,7 @@ def _say_again(state: ClusterState, job: Job, node: Node, held: bool) -> list[Ef
         return [*_say_asked_again(job, node, held), *_say_size_again(job, node, held)]
     if job.state is JobState.RUNNING:
         return _say_asked_again(job, node, held)
-    if job.state is not JobState.CONFIGURING:
+    if job.state is not JobState.CONFIGURING or node.name in [part.node for part in job.spares]:
         return []
     if not held:
         return [PrepareRun(node.name, job.id, job.run, job.starts_by_itself)]

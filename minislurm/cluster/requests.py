@@ -354,7 +354,7 @@ def decide_update_node(state: ClusterState, message: UpdateNode, now: float) -> 
     since, by = (node.reason_time, node.reason_user_id)
     if message.reason is not None:
         since, by = now, message.caller.user_id
-    new_state, drained = node.state, node.drained
+    new_state, drained, given_up = node.state, node.drained, node.given_up
     match message.state:
         case "DRAIN":
             if not reason:
@@ -364,10 +364,13 @@ def decide_update_node(state: ClusterState, message: UpdateNode, now: float) -> 
             if reason in ("", SILENT):  # by which it is told apart from a node that was lost
                 return Refusal(RefusalCode.NOT_SUPPORTED, details=("You must specify a reason",))
             new_state = NodeState.DOWN
+            # An operator knows that a silent node is dead; one that answers says itself when its runs are
+            # gone.
+            given_up = given_up or not node.responding
         case "RESUME" | "UNDRAIN" | "IDLE":
             drained, reason, since, by = False, "", 0.0, 0
             if node.responding:
-                new_state = NodeState.UP
+                new_state, given_up = NodeState.UP, False
         case None:
             pass
         case _:
@@ -376,7 +379,8 @@ def decide_update_node(state: ClusterState, message: UpdateNode, now: float) -> 
     if message.weight is not None:
         events.append(NodeWeightChanged(now, node.name, message.weight))
     if message.weight is None or message.state is not None or message.reason is not None:
-        events.append(NodeChanged(now, node.name, new_state, node.responding, drained, reason, since, by))
+        changed = NodeChanged(now, node.name, new_state, node.responding, drained, reason, since, by)
+        events.append(replace(changed, given_up=given_up))
     return events
 
 

@@ -37,6 +37,7 @@ from minislurm.cluster.messages import (
     TimeLimitReached,
 )
 from minislurm.cluster.room import fits, has_room
+from minislurm.cluster.spares import split
 from minislurm.cluster.state import ClusterState
 from minislurm.domain import layout
 from minislurm.domain.errors import Refusal, RefusalCode
@@ -69,14 +70,14 @@ def decide_placement(state: ClusterState, message: PlacementProposed, now: float
         return _decide_components(state, job, message, now)
     run = RunNumber(job.run + 1)
     if placement.task_id is None:
-        return [_run_placed(message, job.id, run, now)]
+        return [_run_placed(message, job, job.id, run, now)]
     if placement.task_id not in job.pending_tasks or not array_slots(state, job):
         return Refusal(RefusalCode.TRY_LATER, job_id=placement.job_id)
     # The last task keeps the array's own record and id.
     task_id = job.id if len(job.pending_tasks) == 1 else state.next_job_id
     return [
         TaskDetached(now, job.id, placement.task_id, task_id),
-        _run_placed(message, task_id, run, now),
+        _run_placed(message, job, task_id, run, now),
     ]
 
 
@@ -110,7 +111,7 @@ def _decide_components(state: ClusterState, leader: Job, message: PlacementPropo
     ):
         return Refusal(RefusalCode.TRY_LATER, job_id=leader.id)
     return [
-        _run_placed(replace(message, placement=placement), job.id, RunNumber(job.run + 1), now)
+        _run_placed(replace(message, placement=placement), job, job.id, RunNumber(job.run + 1), now)
         for job, placement in placed
     ]
 
@@ -131,11 +132,13 @@ def _fit_together(state: ClusterState, placements: Iterable[Placement]) -> bool:
     return True
 
 
-def _run_placed(message: PlacementProposed, job_id: JobId, run: RunNumber, now: float) -> RunPlaced:
+def _run_placed(message: PlacementProposed, job: Job, job_id: JobId, run: RunNumber, now: float) -> RunPlaced:
+    """`job_id`: of an array's task not yet that of `job`."""
     placement = message.placement
+    allocation, spares = split(job, placement.allocation)
     return RunPlaced(
-        now, job_id, run, placement.allocation, message.pending_reason,
-        placement.priority or message.priority, placement.price,
+        now, job_id, run, allocation, message.pending_reason,
+        placement.priority or message.priority, placement.price, spares=spares,
     )  # fmt: skip
 
 
@@ -205,6 +208,9 @@ def _exited(state: ClusterState, job: Job, message: NodeReport, now: float) -> l
         return _clean(job, message.node, now) if message.clean else []
     if job.state is JobState.COMPLETING:
         return _clean(job, message.node, now) if message.clean else []
+    if report.node_lost:
+        released = (message.node,) if message.clean else ()
+        return [end_run(state, job, EndCause.NODE_FAIL, now, released_nodes=released)]
     left = has_left_to_give_way(job, now) and not report.launch_failed
     return [
         end_run(

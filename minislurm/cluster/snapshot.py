@@ -174,10 +174,10 @@ def run_of(state: ClusterState, job: Job) -> RunningJob:
     if job.is_resizing:
         return _resizing_run(state, job, own)
     if job.gives_way:
-        return RunningJob(job.id, 0.0, job.allocation, *own)  # its nodes are about to be free
-    if job.state is not JobState.COMPLETING:
+        return RunningJob(job.id, 0.0, job.parts, *own)  # its nodes are about to be free
+    if job.state is not JobState.COMPLETING or job.replacing:
         changes = job.is_elastic and job.state is JobState.RUNNING and job.partition in state.partitions
-        run = RunningJob(job.id, run_end(state, job), job.allocation, *own)
+        run = RunningJob(job.id, run_end(state, job), job.parts, *own)
         return replace(run, elastic=elastic_run(state, job)) if changes else run
     # Nodes that have let go are free already: counted twice, they would seem to have room beside a head.
     # The others are about to let go.

@@ -15,6 +15,7 @@ from minislurm.cluster.events import Event, JobSubmitted
 from minislurm.cluster.fitting import refuse_what_never_fits
 from minislurm.cluster.het_jobs import component_spec, refuse_components
 from minislurm.cluster.messages import Caller, SubmitJob
+from minislurm.cluster.spares import with_spares
 from minislurm.cluster.state import ClusterState
 from minislurm.cluster.where import check_features, check_topology
 from minislurm.domain.configuration import Partition
@@ -67,10 +68,13 @@ def _accepted(
     partition = _partition_of(state, spec)
     if isinstance(partition, Refusal):
         return partition
-    refusal = _refuse(state, spec, partition, caller, len(beside)) or _refuse_times(spec, now)
+    spared = with_spares(spec)
+    if isinstance(spared, Refusal):
+        return spared
+    refusal = _refuse(state, spared, partition, caller, len(beside)) or _refuse_times(spec, now)
     if refusal is not None:
         return refusal
-    charged = with_account(state.accounts, spec)
+    charged = with_account(state.accounts, spared)
     if isinstance(charged, Refusal):
         return charged
     refusal = refuse_access(state.accounts, charged, partition)

@@ -10,6 +10,7 @@ from minislurm.cluster.checkpoints import due_time
 from minislurm.cluster.effects import Effect, SetTimer
 from minislurm.cluster.eligibility import give_up_time, requeue_time
 from minislurm.cluster.messages import (
+    AvoidanceOver,
     CheckpointDeadline,
     CheckpointDue,
     DeadlineReached,
@@ -55,7 +56,8 @@ def waiting_timers(state: ClusterState, job: Job) -> list[Effect]:
     """What time alone does to a job that waits: it becomes eligible, or has waited too long."""
     if job.state is not JobState.PENDING:
         return []
-    return [*pending_timers(state, job), *last_start_timers(job)]
+    avoidance: list[Effect] = [SetTimer(job.avoid_until, AvoidanceOver(job.id))] if job.avoid_until else []
+    return [*pending_timers(state, job), *last_start_timers(job), *avoidance]
 
 
 def last_start_timers(job: Job) -> list[Effect]:

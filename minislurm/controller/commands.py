@@ -109,7 +109,11 @@ def _kill_wait_s(engine: Engine, command: EndRun) -> float:
         grace_s = grace_of_s(engine.state, job)
         # Who was asked first has saved, or has had its time to.
         return min(grace_s, AFTER_SAVING_S) if job.checkpoint_deadline else grace_s
-    return engine.configuration.timers.kill_wait_s
+    timers = engine.configuration.timers
+    if command.cause is EndCause.NODE_FAIL:
+        # The others of a gang need not be waited for longer than the lost node.
+        return min(timers.kill_wait_s, timers.node_grace_s)
+    return timers.kill_wait_s
 
 
 def _prepare(engine: Engine, job: Job, command: PrepareRun) -> node_pb2.PrepareRun:

@@ -11,6 +11,7 @@ from minislurm.cluster.messages import (
     CheckpointListener,
     CheckpointMade,
     Message,
+    NodeHealth,
     NodeReport,
     PrepareFailed,
     RegisterNode,
@@ -95,12 +96,16 @@ class NodeService(node_pb2_grpc.NodeControlServicer):
             if message is grpc.aio.EOF:
                 connection.close()
                 return
-            self._hub.heard(connection.node)
+            beat = message.heartbeat.number if message.HasField("heartbeat") else 0
+            self._hub.heard(connection, beat)
             match message.WhichOneof("kind"):
                 case "heartbeat":
                     node = self._engine.state.nodes[connection.node]
                     node.cpu_load = message.heartbeat.cpu_load
                     node.free_memory_mib = message.heartbeat.free_memory_mib
+                case "health":
+                    if self._engine.journal.broken is None:
+                        self._engine.tell(NodeHealth(connection.node, message.health.problem))
                 case "reports":
                     for report in message.reports.reports:
                         self._report(connection, report)
@@ -144,6 +149,7 @@ def _message_of(node: NodeName, report: Any) -> Message:
                     end_time=exited.time,
                     launch_failed=exited.launch_failed,
                     out_of_memory=exited.out_of_memory,
+                    node_lost=exited.node_lost,
                 ),
                 clean=exited.clean,
             )
@@ -176,6 +182,7 @@ def _run_report(run: Any) -> RunReport:
         run.end_time,
         launch_failed=run.launch_failed,
         running_steps=tuple(StepId(step) for step in run.running_steps),
+        node_lost=run.node_lost,
         checkpoints=tuple(
             _checkpoint(JobId(run.job_id), RunNumber(run.run), made) for made in run.checkpoints
         ),

@@ -35,6 +35,8 @@ class TimersSection(Struct, frozen=True):
     node_suspect_s: float = 12.0
     #: Silence after which a node is DOWN and its runs are lost.
     node_timeout_s: float = 60.0
+    #: So long after that a lost node still has to end its runs itself; only then they start elsewhere.
+    node_grace_s: float = 3.0
     #: All nodes of a gang must have answered PREPARE by then.
     prepare_timeout_s: float = 20.0
     #: Between SIGTERM and SIGKILL.
@@ -173,6 +175,12 @@ class JobsSection(Struct, frozen=True):
     kill_on_invalid_dependency: bool = False
     #: Octal, as a string. Mode of output files that a run creates.
     output_file_mode: str = "0600"
+    #: Of jobs that say nothing else (--max-requeues): so often they come back for each cause, then they are
+    #: held.
+    max_requeues: str = "node_fail:10,launch_failure:20,task_fail:3"
+    #: A requeued job stays away so long from a node that was lost under it, if there are others; 0: it does
+    #: not.
+    avoid_failed_node_s: float = 600.0
     #: ``--gres=shard:N`` counts in these; 0: there are none.
     shards_per_gpu: int = 0
 
@@ -194,8 +202,29 @@ class NodeSection(Struct, frozen=True):
     prolog_timeout_s: float = 60.0
     #: Where the node stands: "zone=a/rack=r7", or "file:PATH" of a file that says so; "": it does not say.
     topology: str = ""
+    #: Run as the daemon's user every `health_check_interval_s`; what exits non-zero drains the node with the
+    #: last line that it wrote. "": none.
+    health_check_program: str = ""
+    #: Also of the checks that are built in; 0: none is made.
+    health_check_interval_s: float = 60.0
+    health_check_timeout_s: float = 60.0
+    #: When the program runs: "any", or some of "idle", "alloc", "mixed" (by the node's CPUs) and
+    #: "start_only".
+    health_check_states: str = "any"
+    #: Free space below which a node is drained, in the spool and in /tmp; 0: not checked.
+    health_min_free_mib: int = 256
+    #: By so much the node's clock may differ from the controller's; 0.0: not checked.
+    health_max_clock_offset_s: float = 30.0
+    #: GPUs are asked for XID errors, ECC errors, rows that could not be remapped, and heat.
+    health_check_gpus: bool = True
+    #: A node that its checks have drained is undrained when they pass again.
+    health_undrain: bool = True
     #: A node on which so many launches in a row fail is drained with the evidence; 0: never.
     drain_after_launch_failures: int = 3
+    #: A node on which so many of its last runs failed, of different jobs and users, is drained with the
+    #: evidence; 0: never. And how many of the last runs are looked at (at most 20).
+    lemon_failures: int = 4
+    lemon_runs: int = 10
 
 
 class Partition(Struct, frozen=True):

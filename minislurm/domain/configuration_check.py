@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from minislurm.domain.comebacks import parse_requeue_limits
 from minislurm.domain.configuration import Configuration, DomainSpec, License, Partition
 from minislurm.domain.configuration_values import parse_levels
 from minislurm.domain.gpu_links import link_problem
@@ -37,19 +38,28 @@ def _sections(configuration: Configuration) -> Iterator[tuple[str, str]]:
             f"[timers] node_suspect_s = {timers.node_suspect_s:g}",
             f"must be above heartbeat_interval_s ({timers.heartbeat_interval_s:g})",
         )
-    if timers.node_timeout_s < timers.node_suspect_s:
+    if timers.node_timeout_s <= 2 * timers.node_suspect_s:
+        # Before that a node could not tell a controller that is away from being cut off itself.
         yield (
             f"[timers] node_timeout_s = {timers.node_timeout_s:g}",
-            f"must be node_suspect_s ({timers.node_suspect_s:g}) or more",
+            f"must be more than twice node_suspect_s ({timers.node_suspect_s:g})",
         )
     try:
         parse_weights(configuration.accounts.billing_weights)
     except ValueError as error:
         yield f'[accounts] billing_weights = "{configuration.accounts.billing_weights}"', str(error)
     try:
+        parse_requeue_limits(configuration.jobs.max_requeues)
+    except ValueError as error:
+        yield f'[jobs] max_requeues = "{configuration.jobs.max_requeues}"', str(error)
+    try:
         parse_levels(configuration.scheduler.mlfq_levels)
     except ValueError as error:
         yield f'[scheduler] mlfq_levels = "{configuration.scheduler.mlfq_levels}"', str(error)
+    states = configuration.node.health_check_states
+    if not states or set(states.split(",")) - {"any", "idle", "alloc", "mixed", "start_only"}:
+        where = f'[node] health_check_states = "{states}"'
+        yield where, 'must be "any", or some of "idle,alloc,mixed,start_only"'
     for unknown in _PLACEHOLDER.findall(configuration.node.spool_dir):
         if unknown != "node":
             where = f'[node] spool_dir = "{configuration.node.spool_dir}"'

@@ -72,6 +72,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "snapshot_every_events": (1, math.inf),
     "backfill_depth": (0, math.inf),
     "shards_per_gpu": (0, 1000),
+    "lemon_runs": (1, 20),
     "conservative_depth": (1, math.inf),
     "large_gang_share": (0, 1),
     "token_lifetime_s": (1, 86400),
@@ -82,6 +83,7 @@ POSITIVE = frozenset(
     {
         "node_suspect_s",
         "node_timeout_s",
+        "node_grace_s",
         "prepare_timeout_s",
         "client_grace_s",
         "connect_timeout_s",

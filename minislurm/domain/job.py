@@ -131,6 +131,16 @@ class JobSpec(Struct, frozen=True):
     bid: float = 0.0
     #: Of the groups that partitions ask for (AllowGroups), those of the user, as of the submission.
     groups: tuple[str, ...] = ()
+    #: By cause (comebacks.py): it is requeued so often, then held. A cause that is not there: the cluster's
+    #: limit.
+    max_requeues: dict[str, int] = field(default_factory=dict)
+    #: What becomes of it when a node is lost, or its script fails; "": requeued if it may be, and ended.
+    on_node_fail: str = ""
+    on_task_fail: str = ""
+    #: At its time limit it is requeued instead of ended.
+    requeue_on_timeout: bool = False
+    #: So many nodes are held besides, to take the place of lost ones. `request` counts them.
+    spare_nodes: int = 0
     #: As given to --checkpoint-dir, symbols (%j …) not yet replaced; "": none.
     checkpoint_dir: str = ""
     #: A checkpoint is asked for when the last one is so old; 0: never for that.
@@ -224,7 +234,7 @@ class Job(Struct):
     requeue: bool = True
     #: Replaces the specification's request after an update; None: as submitted.
     changed_request: ResourceRequest | None = None
-    #: Nodes on which a launch of this job failed.
+    #: Nodes on which a launch of this job failed, or that were lost under it.
     avoided_nodes: tuple[NodeName, ...] = ()
     #: It has waited for few leaf domains (``--switches``) as long as it wanted.
     switches_waived: bool = False
@@ -256,7 +266,7 @@ class Job(Struct):
     #: Highest exit of its steps.
     derived_exit_code: int = 0
     derived_exit_signal: int = 0
-    #: Requeues so far, by cause ("user", "node_fail", "launch_failure", "preempt", "resize").
+    #: Requeues so far, by cause ("user", "node_fail", "launch_failure", "preempt" …).
     requeues: dict[str, int] = field(default_factory=dict)
     #: Cause of the last requeue, for MINISLURM_RESTART_REASON; "" on the first run.
     restart_reason: str = ""
@@ -285,6 +295,12 @@ class Job(Struct):
     #: place among them. 0: no such component.
     het_job_id: JobId = JobId(0)
     het_job_offset: int = 0
+    #: Nodes that its run holds besides; nothing of it is there.
+    spares: tuple[NodeAllocation, ...] = ()
+    #: While COMPLETING: it keeps its nodes, for a run that follows at once.
+    replacing: bool = False
+    #: Until then it stays away from nodes that were lost under it, even if they are back; 0: there are none.
+    avoid_until: float = 0.0
     #: Of all its runs, the newest last, at most so many as are kept.
     checkpoints: tuple[Checkpoint, ...] = ()
     #: When the run was asked for one that it has not yet reported; 0: none is asked for.
@@ -345,13 +361,18 @@ class Job(Struct):
     def held_parts(self) -> tuple[NodeAllocation, ...]:
         """What is taken for it on nodes, while it holds nodes."""
         parts = self.allocation
-        if self.state is JobState.COMPLETING:
+        if self.state is JobState.COMPLETING and not self.replacing:
             parts = tuple([part for part in parts if part.node in self.open_nodes or self.keeps(part.node)])
-        return (*parts, *self.joining)
+        return (*parts, *self.joining, *self.spares)
 
     def keeps(self, node: NodeName) -> bool:
         """Is the node, which its ending run has, also the next one's?"""
         return self.keeps_nodes and node not in self.leaving
+
+    @property
+    def parts(self) -> tuple[NodeAllocation, ...]:
+        """All that it holds: where it runs, and its spares."""
+        return (*self.allocation, *self.spares) if self.spares else self.allocation
 
     @property
     def gives_way(self) -> bool:
@@ -374,6 +395,12 @@ class Job(Struct):
     def asked_request(self) -> ResourceRequest:
         """With what it has given up waiting for."""
         return self.changed_request or self.spec.request
+
+    @property
+    def tasks(self) -> int:
+        """Of its run, without what spare nodes could take."""
+        request, spares = self.request, self.spec.spare_nodes
+        return request.tasks // request.nodes_min * (request.nodes_min - spares) if spares else request.tasks
 
     @property
     def is_component(self) -> bool:

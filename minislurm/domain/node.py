@@ -53,6 +53,23 @@ class NodeFacts(Struct, frozen=True):
     topology: str = ""
 
 
+class RunOutcome(Struct, frozen=True):
+    """What became of a run on a node; `failure` "": it ended well."""
+
+    job_id: JobId
+    user_id: int
+    failure: str = ""
+
+
+class Witness(Struct, frozen=True):
+    """A node that another one asks when it loses the controller. `port` 0: nobody knows yet where it
+    listens."""
+
+    node: NodeName
+    address: str
+    port: int
+
+
 class Node(Struct):
     """A node in the state. The free amounts follow from the runs on it; `state.check()` compares."""
 
@@ -85,6 +102,14 @@ class Node(Struct):
     free_memory_mib: int = 0
     #: Set by `scontrol update`; None: the configuration's.
     changed_weight: int | None = None
+    #: It was lost, and the time is over in which it had to end its runs itself: nobody waits for it.
+    given_up: bool = False
+    #: Nodes that its daemon asks when it loses the controller: do they still see it?
+    witnesses: tuple[NodeName, ...] = ()
+    #: Of its last runs, oldest first, since one of them failed.
+    outcomes: tuple[RunOutcome, ...] = ()
+    #: Its own health checks drained it, and nobody has said anything since.
+    drained_by_health: bool = False
 
     @property
     def name(self) -> NodeName:
@@ -178,6 +203,11 @@ class Node(Struct):
         if gpu not in self.gpu_shares:
             return not part.gpus & self.gpus_used
         return self.gpu_shares[gpu] + part.gpu_share_milli <= 1000
+
+    @property
+    def is_lost(self) -> bool:
+        """It is DOWN, and cannot say what is still there."""
+        return self.state is NodeState.DOWN and not self.responding
 
     @property
     def is_usable(self) -> bool:

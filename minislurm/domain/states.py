@@ -86,6 +86,8 @@ class Reason(Enum):
     RAISED_SIGNAL = "RaisedSignal"
     TIME_LIMIT = "TimeLimit"
     NODE_DOWN = "NodeDown"
+    #: It was requeued as often as it may be for that cause.
+    MAX_REQUEUE = "JobHoldMaxRequeue"
     NODE_FAIL = "NodeFail"
     OUT_OF_MEMORY = "OutOfMemory"
     SYSTEM_FAILURE = "SystemFailure"

@@ -34,6 +34,7 @@ from minislurm.node.messages import (
     FinishRun,
     Forget,
     LaunchBatch,
+    LeaseEnded,
     Listens,
     Made,
     NotPrepared,
@@ -99,6 +100,8 @@ class RunRecord(Struct):
     #: BatchExited waits for the end of FinishRun, to say `clean`.
     exit_unreported: bool = False
     forget: bool = False
+    #: Ended here because the node was cut off.
+    lost: bool = False
     steps: dict[StepId, StepRecord] = field(default_factory=dict)
     #: When it began to run here; 0: not known (`start_time` is set anew when it is adopted).
     began: float = 0.0
@@ -158,6 +161,8 @@ class NodeCore:
                 return self._step_clean(message.key, message.step_id)
             case RunFinished():
                 return self._finished(message.key, now)
+            case LeaseEnded():
+                return self._lease_ended(message, now)
             case Made():
                 return self._made(message, now)
             case Listens():
@@ -251,6 +256,22 @@ class NodeCore:
         record.ending = command
         actions: list[Action] = [self._end_step(record, step_id) for step_id in record.steps]
         return [*actions, *self._finish_if_empty(record)]
+
+    def _lease_ended(self, event: LeaseEnded, now: float) -> list[Action]:
+        """Every run here may be about to start elsewhere. The controller learns it at the next
+        registration."""
+        actions: list[Action] = []
+        for record in list(self.runs.values()):
+            if record.phase is Phase.CLEAN or record.lost:
+                continue
+            record.lost = record.phase is not Phase.EXITED
+            # Its steps' shepherds know as well. A kill wait that is longer under way is cut short.
+            ending = record.ending
+            if ending is None or not ending.kill:
+                record.ending = None
+                end = End(record.key, EndCause.NODE_FAIL, now, event.kill_wait_s)
+                actions += self._end(end, now)
+        return actions
 
     def _end_step(self, record: RunRecord, step_id: StepId) -> Action:
         ending = record.ending
@@ -442,7 +463,7 @@ class NodeCore:
 
     def _batch_exited(self, record: RunRecord, event: StepExited, now: float) -> list[Action]:
         """The run is over. Where this is its only node, nobody needs to tell us."""
-        record.exit = event.exit
+        record.exit = replace(event.exit, node_lost=True) if record.lost else event.exit
         record.phase = Phase.EXITED
         actions: list[Action] = []
         is_only_node = len(record.prepare.job.allocation) == 1
@@ -454,7 +475,7 @@ class NodeCore:
         if is_only_node and event.clean and not others and not self._has_epilog:
             record.exit_unreported = True
             return actions
-        return [*actions, BatchExited(record.key, event.exit)]
+        return [*actions, BatchExited(record.key, record.exit)]
 
     def _step_clean(self, key: RunKey, step_id: StepId) -> list[Action]:
         record = self.runs.get(key)

@@ -12,7 +12,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -39,6 +39,7 @@ from minislurm.node.messages import (
     Exit,
     FinishRun,
     LaunchBatch,
+    LeaseEnded,
     NotPrepared,
     Phase,
     Prepare,
@@ -97,6 +98,11 @@ class Daemon:
         self._cgroups = cgroups
         self.core = NodeCore(node, has_epilog=bool(configuration.node.epilog))
         self.link: ControllerLink | None = None
+        #: The lease's file, and between SIGTERM and SIGKILL when it has ended (lease.py).
+        self.lease_path = ""
+        #: Why no run may be prepared now; "": it may.
+        self.health_problem: Callable[[], str] = lambda: ""
+        self._lease_kill_wait_s = configuration.timers.node_grace_s / 2
         self.checkpoints = CheckpointDesk(self.core, files, self.handle)
         self.steps: dict[tuple[RunKey, StepId], StepProcess] = {}
         #: Of runs that are prepared and not yet started.
@@ -133,6 +139,22 @@ class Daemon:
                     self._perform(action)
         finally:
             self._is_busy = False
+
+    def cpus_in_use(self) -> int:
+        """By runs that are not over."""
+        return sum(
+            part.cpu_count
+            for record in self.core.runs.values()
+            if record.phase is not Phase.CLEAN
+            for part in record.prepare.job.allocation
+            if part.node == self.core.node
+        )
+
+    def lease_ended(self) -> None:
+        """What runs here may be about to start elsewhere. The next registration tells the controller."""
+        self.handle(LeaseEnded(self._lease_kill_wait_s))
+        if self.link is not None:
+            self.link.dial_anew()
 
     def _perform(self, action: Action) -> None:
         match action:
@@ -217,6 +239,10 @@ class Daemon:
         if os.geteuid() not in (0, user_id):
             reason = f"minislurmd runs as uid {os.geteuid()} and cannot run jobs of uid {user_id}"
             self.handle(NotPrepared(key, reason))
+            return
+        problem = self.health_problem()
+        if problem:
+            self.handle(NotPrepared(key, f"health check: {problem}"))
             return
         try:
             self._files.make(message, key)
@@ -350,7 +376,7 @@ class Daemon:
         cgroup = ""
         if self._cgroups is not None:
             cgroup = self._cgroups.make_step(key, step_name(step_id))
-        return Where(self._files.log_path(key), cgroup)
+        return Where(self._files.log_path(key), cgroup, self.lease_path, self._lease_kill_wait_s)
 
     def _launch(self, key: RunKey, step_id: StepId, order: ShepherdOrder) -> StepProcess:
         self._orders[key, step_id] = order

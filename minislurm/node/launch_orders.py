@@ -21,7 +21,7 @@ from minislurm.node.messages import Prepare
 from minislurm.node.orders import ShepherdOrder, TaskOrder
 
 #: Causes of requeues after which the log of the earlier runs must not be lost.
-_KEEPING_CAUSES = ("preempt", "node_fail", "resize")
+_KEEPING_CAUSES = ("preempt", "time_slice", "node_fail", "timeout", "task_fail", "resize")
 
 
 class Where(Struct, frozen=True):
@@ -29,6 +29,9 @@ class Where(Struct, frozen=True):
 
     log: str
     cgroup: str
+    #: The node's lease, and between SIGTERM and SIGKILL when it has ended.
+    lease: str = ""
+    lease_kill_wait_s: float = 0.0
 
 
 class StepRequest(Struct, frozen=True):
@@ -140,6 +143,8 @@ def _order(prepare: Prepare, place: Place, where: Where) -> ShepherdOrder:
         "output_mode": 0o600,
         "cgroup": where.cgroup,
         "kill_on_disconnect": False,
+        "lease": where.lease,
+        "lease_kill_wait_s": where.lease_kill_wait_s,
     }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
@@ -17,6 +18,9 @@ import grpc
 import grpc.aio
 from msgspec import Struct
 
+from minislurm.domain.ids import NodeName
+from minislurm.domain.node import Witness
+from minislurm.node import lease
 from minislurm.rpc.auth import authorization
 from minislurm.rpc.gen import node_pb2, node_pb2_grpc
 
@@ -43,7 +47,11 @@ class _Kept(Struct):
 
 
 class ControllerLink:
-    """`target`: host:port. `token` gives a fresh credential, `registration` what is true now."""
+    """`target`: host:port. `token` gives a fresh credential, `registration` what is true now.
+
+    A stream from which nothing came for `silence_limit_s` is given up for a new one. `on_heard` is given the
+    time (`lease.now`) when a heartbeat was sent that the controller has answered.
+    """
 
     def __init__(
         self,
@@ -55,6 +63,9 @@ class ControllerLink:
         on_command: Callable[[node_pb2.Command], None],
         reconnect_interval_s: float,
         heartbeat_interval_s: float,
+        silence_limit_s: float = float("inf"),
+        on_heard: Callable[[float], None] = lambda sent: None,
+        on_witnesses: Callable[[tuple[Witness, ...]], None] = lambda witnesses: None,
     ) -> None:
         self._target = target
         self._token = token
@@ -63,6 +74,20 @@ class ControllerLink:
         self._on_command = on_command
         self._reconnect_interval_s = reconnect_interval_s
         self._heartbeat_interval_s = heartbeat_interval_s
+        self._silence_limit_s = silence_limit_s
+        self._on_heard = on_heard
+        self._on_witnesses = on_witnesses
+        #: Given what our clock said when a heartbeat was sent, what the controller's said with the answer to
+        #: it, and what ours says now.
+        self.on_time: Callable[[float, float, float], None] = lambda earliest, controller, latest: None
+        #: What the health checks say, "" for nothing wrong; None: not made yet.
+        self._health: str | None = None
+        self._health_due = False
+        #: When each heartbeat of this stream that is not answered was sent; number 0: the registration.
+        self._beats: dict[int, float] = {}
+        self._beat_number = 0
+        self._last_word = 0.0
+        self._redial = asyncio.Event()
         #: Not acknowledged, oldest first; the first `_sent` of them are out on the present stream.
         self._kept: deque[_Kept] = deque()
         self._sent = 0
@@ -73,6 +98,12 @@ class ControllerLink:
 
     def report(self, report: node_pb2.Report, on_acknowledged: Callable[[], None] | None = None) -> None:
         self._kept.append(_Kept(report, on_acknowledged))
+        self._something_to_send.set()
+
+    def report_health(self, problem: str) -> None:
+        """Now, and on every stream to come."""
+        self._health = problem
+        self._health_due = True
         self._something_to_send.set()
 
     @property
@@ -101,18 +132,37 @@ class ControllerLink:
         stub: Any = node_pb2_grpc.NodeControlStub(channel)
         call = stub.Connect(metadata=(authorization(self._token()),))
         self._sent = 0
+        self._beat_number = 0
+        self._health_due = self._health is not None
+        self._redial.clear()
+        self._last_word = lease.now()
+        self._beats = {0: self._last_word}
+        parts = [asyncio.ensure_future(part) for part in (self._talk(call), self._redial.wait())]
+        try:
+            await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            if parts[0].done():
+                parts[0].result()
+        finally:
+            for part in parts:
+                part.cancel()
+            call.cancel()
+            await asyncio.gather(*parts, return_exceptions=True)
+
+    async def _talk(self, call: Any) -> None:
         await call.write(node_pb2.NodeMessage(registration=self._registration()))
-        writer = asyncio.ensure_future(self._write(call))
-        beats = asyncio.ensure_future(self._beat())
+        helpers = [asyncio.ensure_future(part) for part in (self._write(call), self._beat())]
         try:
             while (message := await call.read()) is not grpc.aio.EOF:
                 self._receive(message)
             await call.code()
         finally:
-            writer.cancel()
-            beats.cancel()
-            call.cancel()
-            await asyncio.gather(writer, beats, return_exceptions=True)
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(*helpers, return_exceptions=True)
+
+    def dial_anew(self) -> None:
+        """A new stream, with a registration that says what is true now."""
+        self._redial.set()
 
     async def _write(self, call: Any) -> None:
         while True:
@@ -120,7 +170,14 @@ class ControllerLink:
             self._something_to_send.clear()
             if self._beat_due:
                 self._beat_due = False
-                await call.write(node_pb2.NodeMessage(heartbeat=self._heartbeat()))
+                self._beat_number += 1
+                beat = self._heartbeat()
+                beat.number = self._beat_number
+                self._beats[beat.number] = lease.now()
+                await call.write(node_pb2.NodeMessage(heartbeat=beat))
+            if self._health_due:
+                self._health_due = False
+                await call.write(node_pb2.NodeMessage(health=node_pb2.Health(problem=self._health or "")))
             while self._sent < len(self._kept):
                 await call.write(node_pb2.NodeMessage(reports=self._next_reports()))
 
@@ -136,12 +193,20 @@ class ControllerLink:
     async def _beat(self) -> None:
         # Through the writer: two writes at once are not allowed.
         while True:
-            await asyncio.sleep(self._heartbeat_interval_s)
             self._beat_due = True
             self._something_to_send.set()
+            await asyncio.sleep(self._heartbeat_interval_s)
+            if lease.now() - self._last_word > self._silence_limit_s:
+                log.warning("nothing came from the controller for %.1f s", lease.now() - self._last_word)
+                self._redial.set()
 
     def _receive(self, message: node_pb2.ControllerMessage) -> None:
+        self._last_word = lease.now()
         self._acknowledge(message.acknowledged)
+        if message.HasField("witnesses"):
+            rows = message.witnesses.witnesses
+            self._on_witnesses(tuple(Witness(NodeName(one.node), one.address, one.port) for one in rows))
+        self._heard(message.heard, message.time)
         for command in message.commands:
             if command.HasField("registered"):
                 self._registered(command.registered)
@@ -154,6 +219,16 @@ class ControllerLink:
         if not self.connected.is_set():
             log.info("registered with the controller at %s", self._target)
         self.connected.set()
+        self._heard(0)
+
+    def _heard(self, number: int, controller_time: float = 0.0) -> None:
+        sent = self._beats.pop(number, None)
+        if sent is not None:
+            if controller_time:
+                now = time.time()
+                self.on_time(now - (lease.now() - sent), controller_time, now)
+            self._beats = {later: time for later, time in self._beats.items() if later > number}
+            self._on_heard(sent)
 
     def _acknowledge(self, number: int) -> None:
         while self._sent and self._kept[0].report.number <= number:

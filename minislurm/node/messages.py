@@ -152,6 +152,8 @@ class Exit(Struct, frozen=True):
     time: float = 0.0
     launch_failed: bool = False
     reason: str = ""
+    #: The node's lease was over (isolation.py).
+    node_lost: bool = False
 
 
 class StepExited(Struct, frozen=True):
@@ -174,8 +176,16 @@ class RunFinished(Struct, frozen=True):
     key: RunKey
 
 
+class LeaseEnded(Struct, frozen=True):
+    """The node is cut off from the controller: nothing here may go on."""
+
+    kill_wait_s: float
+
+
 Command = Prepare | Start | End | Signal | TellNodes | Forget | Ask | Delete
-Event = Prepared | NotPrepared | StepStarted | StepExited | StepClean | RunFinished | Made | Listens
+Event = (
+    Prepared | NotPrepared | StepStarted | StepExited | StepClean | RunFinished | LeaseEnded | Made | Listens
+)
 
 
 # --- actions ----------------------------------------------------------------------------------------------

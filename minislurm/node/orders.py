@@ -38,3 +38,6 @@ class ShepherdOrder(TypedDict):
     cgroup: str
     #: Whoever cannot find srun any more kills the step.
     kill_on_disconnect: bool
+    #: The node's lease (lease.py; "": there is none), and how long after its end to KILL.
+    lease: str
+    lease_kill_wait_s: float

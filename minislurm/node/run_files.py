@@ -362,4 +362,5 @@ def exit_from_json(value: dict[str, Any]) -> Exit:
         time=float(value["time"]),
         launch_failed=bool(value["launch_failed"]),
         reason=str(value["reason"]),
+        node_lost=bool(value.get("node_lost")),
     )

@@ -5,21 +5,26 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import signal
 import sys
 
 from minislurm.domain.configuration import Configuration
 from minislurm.domain.configuration_file import load
 from minislurm.domain.errors import ConfigurationError, MinislurmError
-from minislurm.node import wire
+from minislurm.node import lease, wire
 from minislurm.node.cgroups import find_cgroups
 from minislurm.node.daemon import Daemon
 from minislurm.node.facts import find_facts, find_topology, load_and_free_memory, own_address
+from minislurm.node.gpu_health import NoGpuHealth, make_gpu_health
 from minislurm.node.gpus import make_probe
+from minislurm.node.health import Health
 from minislurm.node.launcher import Launcher
+from minislurm.node.lease_keeper import LeaseKeeper
 from minislurm.node.link import ControllerLink, heartbeat_message
 from minislurm.node.run_files import RunFiles
 from minislurm.node.step_service import serve_steps
+from minislurm.node.witness_service import WitnessService, ask
 from minislurm.rpc.auth import Verifier, load_key, node_token
 
 log = logging.getLogger(__name__)
@@ -69,26 +74,35 @@ async def _run(configuration: Configuration, node: str, launcher: Launcher) -> N
     key = load_key(configuration.key_file)
     verifier = Verifier(key, configuration.cluster.name)
     settings = configuration.node
-    server, port = await serve_steps(daemon, verifier, settings.step_host, settings.step_port)
-    daemon.link = make_link(configuration, node, daemon, key, port)
+    lease.choose_clock(configuration.cluster.controller_host)
+    keeper = make_keeper(configuration, node, daemon, key, files.directory)
+    witness = WitnessService(keeper.vote, verifier)
+    server, port = await serve_steps(daemon, verifier, settings.step_host, settings.step_port, witness)
+    daemon.link = make_link(configuration, node, daemon, key, port, keeper)
+    health = make_health(configuration, node, daemon, daemon.link, files.directory)
     await daemon.checkpoints.open()
     daemon.adopt()
+    keeper.begin(has_runs=bool(daemon.core.runs))
     await daemon.settle()
     # What was loaded stays: the collector need not walk it again and again.
     gc.collect()
     gc.freeze()
     log.info("node daemon started, %d runs here, steps on port %d", len(daemon.core.runs), port)
-    link = asyncio.ensure_future(daemon.link.run())
-    stop = asyncio.ensure_future(stopped.wait())
+    parts = [
+        asyncio.ensure_future(part)
+        for part in (stopped.wait(), daemon.link.run(), keeper.run(), health.run())
+    ]
     try:
-        await asyncio.wait([link, stop], return_when=asyncio.FIRST_COMPLETED)
-        if link.done():
-            link.result()
+        await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        for part in parts[1:]:
+            if part.done():
+                part.result()
     finally:
         log.info("stopping; %d runs go on", len(daemon.core.runs))
-        for task in (link, stop):
-            task.cancel()
-        await asyncio.gather(link, stop, return_exceptions=True)
+        for part in parts:
+            part.cancel()
+        await asyncio.gather(*parts, return_exceptions=True)
+        keeper.close()
         await daemon.close()
         await server.stop(0)
         files.close()
@@ -101,8 +115,42 @@ def group_name(configuration: Configuration, node: str, spool: str) -> str:
     return f"{configuration.cluster.name}.{node}.{zlib.crc32(spool.encode()):08x}"
 
 
+def make_keeper(
+    configuration: Configuration, node: str, daemon: Daemon, key: bytes, directory: str
+) -> LeaseKeeper:
+    lifetime_s = configuration.auth.token_lifetime_s
+    keeper = LeaseKeeper(
+        configuration.timers,
+        directory,
+        ask=lambda witnesses, timeout_s: ask(
+            witnesses, node_token(key, configuration.cluster.name, node, lifetime_s), timeout_s
+        ),
+        on_end=daemon.lease_ended,
+    )
+    daemon.lease_path = keeper.path
+    return keeper
+
+
+def make_health(
+    configuration: Configuration, node: str, daemon: Daemon, link: ControllerLink, directory: str
+) -> Health:
+    settings = configuration.node
+    declared = next((spec.cpus for spec in configuration.nodes if spec.name == node), None)
+    health = Health(
+        settings,
+        (directory, "/tmp"),
+        make_gpu_health(settings.gpu_probe) if settings.health_check_gpus else NoGpuHealth(),
+        occupancy=lambda: (daemon.cpus_in_use(), declared or os.cpu_count() or 1),
+        on_change=link.report_health,
+        place={"SLURMD_NODENAME": node, "SLURM_CLUSTER_NAME": configuration.cluster.name},
+    )
+    daemon.health_problem = health.problem
+    link.on_time = health.told_time
+    return health
+
+
 def make_link(
-    configuration: Configuration, node: str, daemon: Daemon, key: bytes, step_port: int
+    configuration: Configuration, node: str, daemon: Daemon, key: bytes, step_port: int, keeper: LeaseKeeper
 ) -> ControllerLink:
     cluster = configuration.cluster
     host, port = cluster.controller_host, cluster.controller_port
@@ -118,4 +166,7 @@ def make_link(
         on_command=daemon.on_command,
         reconnect_interval_s=configuration.timers.reconnect_interval_s,
         heartbeat_interval_s=configuration.timers.heartbeat_interval_s,
+        silence_limit_s=configuration.timers.node_suspect_s,
+        on_heard=keeper.heard,
+        on_witnesses=keeper.told_witnesses,
     )

@@ -19,7 +19,7 @@ import struct
 import sys
 import time
 
-from minislurm.node import frames, spool
+from minislurm.node import frames, lease, spool
 from minislurm.node.relay import Relay
 from minislurm.node.task_streams import TaskStreams
 from minislurm.node.tasks import (
@@ -116,6 +116,9 @@ class Shepherd:
         self._kill_time = float("inf")
         self._kill_interval_s = KILL_INTERVAL_S
         self._linger_until = float("inf")
+        #: The node's lease is over, and with it the step; until then: when to look at it (monotonic).
+        self._is_lost = False
+        self._look_time = time.monotonic() if order["lease"] else float("inf")
         if not self._is_batch and self._channel is not None:
             self._relay.attach(self._channel, 0)
         self._write_state()
@@ -236,7 +239,7 @@ class Shepherd:
     # --- the loop ----------------------------------------------------------------------------------------
 
     def _timeout_ms(self) -> int | None:
-        until = min(self._kill_time, self._linger_until, self._tell_start_time)
+        until = min(self._kill_time, self._linger_until, self._tell_start_time, self._look_time)
         if until == float("inf"):
             return None
         return max(0, int((until - time.monotonic()) * 1000) + 1)
@@ -256,6 +259,8 @@ class Shepherd:
     def _advance(self) -> bool:
         """Moves on as far as possible without waiting; True when all is done."""
         self._reap()
+        if time.monotonic() >= self._look_time:
+            self._look_at_lease()
         if self._end is None and all(task.exited for task in self._tasks):
             self._record_end(0, "")
         elif time.monotonic() >= self._tell_start_time:
@@ -267,6 +272,27 @@ class Shepherd:
         self._streams.update_pauses()
         self._watch_channel()
         return self._clean and self._is_delivered()
+
+    def _look_at_lease(self) -> None:
+        """Nobody may run this any more when the lease is over: it is about to start elsewhere."""
+        left_s = lease.left_s(self._order["lease"])
+        if left_s > 0 and not self._clean:
+            self._look_time = time.monotonic() + min(left_s, lease.LONGEST_LOOK_S)
+            return
+        self._look_time = float("inf")
+        if not self._clean:
+            self._is_lost = self._end is None
+            wait_s = self._order["lease_kill_wait_s"]
+            self._begin_end({"kill": False, "wait_s": wait_s, "message": self._farewell()})
+
+    def _farewell(self) -> str:
+        """As the daemon would write it."""
+        order = self._order
+        name = f"JOB {order['job_id']}" if self._is_batch else f"STEP {order['job_id']}.{order['step_id']}"
+        when = time.strftime("%Y-%m-%dT%H:%M:%S")
+        why = "DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"
+        what = f"{name} ON {order['node']} CANCELLED AT {when} {why}"
+        return f"slurmstepd-{order['node']}: error: *** {what} ***"
 
     def _reap(self) -> None:
         while not self._childless:
@@ -297,6 +323,7 @@ class Shepherd:
             "start_time": self._start_time,
             "launch_failed": bool(launch_failed_signal),
             "reason": reason,
+            "node_lost": self._is_lost,
         }
         try:
             self._record("end", self._end)

@@ -19,8 +19,9 @@ from minislurm.node.environment import StepShape, parse
 from minislurm.node.launch_orders import StepRequest
 from minislurm.node.messages import RunKey
 from minislurm.node.step_process import StepProcess
+from minislurm.node.witness_service import WitnessService
 from minislurm.rpc.auth import Verifier, token_of
-from minislurm.rpc.gen import step_pb2, step_pb2_grpc
+from minislurm.rpc.gen import node_pb2_grpc, step_pb2, step_pb2_grpc
 
 log = logging.getLogger(__name__)
 
@@ -35,11 +36,13 @@ _OPTIONS = [
 
 
 async def serve_steps(
-    daemon: Daemon, verifier: Verifier, host: str, port: int
+    daemon: Daemon, verifier: Verifier, host: str, port: int, witness: WitnessService | None = None
 ) -> tuple[grpc.aio.Server, int]:
     """A started server and its port. Raises OSError or RuntimeError where the port cannot be had."""
     server = grpc.aio.server(options=_OPTIONS)
     step_pb2_grpc.add_StepServiceServicer_to_server(StepService(daemon, verifier), server)
+    if witness is not None:
+        node_pb2_grpc.add_WitnessServiceServicer_to_server(witness, server)
     address = f"[{host}]" if ":" in host else host
     bound = server.add_insecure_port(f"{address}:{port}")
     if not bound:

@@ -114,6 +114,7 @@ def report(said: Report) -> node_pb2.Report:
             message.batch_exited.launch_failed = said.exit.launch_failed
             message.batch_exited.reason = said.exit.reason
             message.batch_exited.clean = said.clean
+            message.batch_exited.node_lost = said.exit.node_lost
         case RunCleaned():
             message.run_cleaned.time = said.time
         case StepEnded():
@@ -160,6 +161,7 @@ def _run_status(record: RunRecord) -> node_pb2.RunStatus:
         start_time=record.start_time,
         end_time=exit.time or record.end_time,
         launch_failed=exit.launch_failed,
+        node_lost=record.lost or exit.node_lost,
         running_steps=sorted(
             step_id for step_id, step in record.steps.items() if step_id >= 0 and not step.exited
         ),

@@ -22,6 +22,7 @@ from minislurm.cluster.messages import (
     CheckpointMade,
     Configure,
     Message,
+    NodeGivenUp,
     NodeReport,
     NodeSilent,
     PlacementProposed,
@@ -203,8 +204,9 @@ class VirtualCluster:
         self.tell(NodeSilent(node.name))
 
     def declare_lost(self, name: str) -> None:
-        """It has been silent for too long."""
+        """It has been silent for too long, and has had its time to end its runs."""
         self.tell(NodeSilent(NodeName(name), lost=True))
+        self.tell(NodeGivenUp(NodeName(name)))
 
     def _obey(self, command: NodeCommand) -> None:
         node = self.nodes[command.node]

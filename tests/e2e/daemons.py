@@ -37,7 +37,7 @@ spool_dir = "{folder}/spool/{{node}}"
 {node}
 [timers]
 heartbeat_interval_s = 0.5
-node_suspect_s = 1.5
+node_suspect_s = {node_suspect_s}
 node_timeout_s = {node_timeout_s}
 prepare_timeout_s = 2.0
 kill_wait_s = 1.0
@@ -93,6 +93,7 @@ class Daemons:
                 nodes=nodes,
                 cpus=cpus,
                 gpus=gpus,
+                node_suspect_s=min(1.5, 0.4 * node_timeout_s),
                 node_timeout_s=node_timeout_s,
                 timers=timers,
                 client_grace_s=client_grace_s,

@@ -16,7 +16,10 @@ from minislurm.cluster.messages import (
     CreateReservation,
     DeleteReservation,
     HoldJob,
+    NodeGivenUp,
+    NodeHealth,
     NodeReport,
+    NodeSilent,
     ReleaseJob,
     RequeueJob,
     RunReport,
@@ -92,6 +95,39 @@ class History(RuleBasedStateMachine):
         )
         with suppress(Refusal):  # it could never fit
             self.cluster.submit(spec)
+
+    @rule(
+        nodes=st.integers(1, 3),
+        spares=st.integers(0, 2),
+        each=st.integers(1, 2),
+        on_node_fail=st.sampled_from(["", "requeue", "end", "hold"]),
+        on_task_fail=st.sampled_from(["", "requeue", "hold"]),
+        limits=st.sampled_from([{}, {"node_fail": 1}, {"task_fail": 0, "launch_failure": 1}]),
+        limit=st.sampled_from([None, 5.0]),
+        exit_code=st.sampled_from([0, 1]),
+    )
+    def submit_coming_back(
+        self,
+        nodes: int,
+        spares: int,
+        each: int,
+        on_node_fail: str,
+        on_task_fail: str,
+        limits: dict[str, int],
+        limit: float | None,
+        exit_code: int,
+    ) -> None:
+        """With spare nodes, rules and limits."""
+        job_id = self.cluster.submit(
+            request=a_request(nodes, tasks=nodes * each),
+            spare_nodes=spares,
+            on_node_fail=on_node_fail,
+            on_task_fail=on_task_fail,
+            max_requeues={"timeout": 2, **limits},
+            time_limit_s=limit,
+            requeue_on_timeout=limit is not None,
+        )
+        self.cluster.exit_codes[job_id] = exit_code
 
     @rule(after=st.integers(1, 12), kind=st.sampled_from(list(DependencyKind)))
     def submit_dependent(self, after: int, kind: DependencyKind) -> None:
@@ -243,6 +279,20 @@ class History(RuleBasedStateMachine):
         if not node.alive:
             node.runs.clear()
             self.cluster.declare_lost(name)
+
+    @rule(name=node_names)
+    def fall_silent(self, name: str) -> None:
+        """The host is dead, and its time to end what it ran is not over."""
+        self.cluster.kill_node(name)
+        self.cluster.tell(NodeSilent(NodeName(name), lost=True))
+
+    @rule(name=node_names)
+    def give_up(self, name: str) -> None:
+        self.cluster.tell(NodeGivenUp(NodeName(name)))
+
+    @rule(name=node_names, problem=st.sampled_from(["", "no space"]))
+    def health_check(self, name: str, problem: str) -> None:
+        self.cluster.tell(NodeHealth(NodeName(name), problem))
 
     @rule(name=node_names, state=st.sampled_from(["DRAIN", "RESUME"]))
     def operate_node(self, name: str, state: str) -> None:

@@ -16,7 +16,15 @@ from msgspec.structs import replace
 
 from minislurm.cluster.core import Transaction
 from minislurm.cluster.events import ResizeBegun, RunPlaced
-from minislurm.cluster.messages import CancelJob, RequeueJob, UpdateJob, UpdateNode
+from minislurm.cluster.messages import (
+    CancelJob,
+    CheckpointListener,
+    CheckpointMade,
+    RequeueJob,
+    UpdateJob,
+    UpdateNode,
+)
+from minislurm.domain.checkpoint import Checkpoint
 from minislurm.domain.configuration import ElasticSection, Partition
 from minislurm.domain.ids import JobId, NodeName
 from minislurm.domain.job import Job
@@ -140,6 +148,20 @@ class History(RuleBasedStateMachine):
     def resize(self, number: int, least: int, most: int) -> None:
         changes = JobChanges(nodes_min=least, nodes_max=max(least, most))
         self.cluster.tell(UpdateJob(JobTarget(JobId(number)), OPERATOR, changes))
+
+    @rule(number=numbers)
+    def listen(self, number: int) -> None:
+        """Its run can be asked to save from now on, and is when it is to restart."""
+        job = self.cluster.state.jobs.get(JobId(number))
+        if job is not None and job.run:
+            self.cluster.tell(CheckpointListener(job.id, job.run))
+
+    @rule()
+    def save(self) -> None:
+        for job in list(self.cluster.state.jobs.values()):
+            if job.checkpoint_requested:
+                made = Checkpoint(job.run, "/saved", time=self.cluster.now)
+                self.cluster.tell(CheckpointMade(job.id, job.run, made, job.checkpoint_requested))
 
     @rule(name=node_names)
     def kill_node(self, name: str) -> None:

@@ -81,6 +81,7 @@ class LoggedCluster(SimCluster):
                 return f"job {self.name_of(event.job_id)}: {job.state.value}{code}"
             case NodeChanged():
                 flags = " drained" * event.drained + " silent" * (not event.responding)
+                flags += " given up" * event.given_up
                 reason = f" ({event.reason})" if event.reason else ""
                 return f"node {event.node}: {event.state.value}{flags}{reason}"
         return ""

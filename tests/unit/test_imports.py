@@ -45,7 +45,7 @@ PROTOBUF_EDGES = {
         "service",
     },
     "journal": {"encoding", "records"},
-    "node": {"daemon", "link", "run_files", "step_service", "wire"},
+    "node": {"daemon", "link", "run_files", "step_service", "wire", "witness_service"},
 }  # fmt: skip
 
 

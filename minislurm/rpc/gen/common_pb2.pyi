@@ -232,7 +232,14 @@ class PreemptionRecord(_message.Message):
     def __init__(self, time: _Optional[float] = ..., run: _Optional[int] = ..., preemptor: _Optional[int] = ..., cause: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., cost: _Optional[float] = ..., victims: _Optional[_Iterable[int]] = ..., total_cost: _Optional[float] = ..., alternatives: _Optional[_Iterable[_Union[Alternative, _Mapping]]] = ..., end_time: _Optional[float] = ..., true_cost: _Optional[float] = ..., is_first: bool = ...) -> None: ...
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "user_id", "group_id", "user_name", "group_name", "partition", "work_dir", "request", "account", "qos", "is_batch", "script_hash", "script_arguments", "environment_hash", "command", "std_in", "std_out", "std_err", "open_mode_append", "output_mode", "umask", "submit_host", "submit_pid", "nodes_given", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_gpu", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus", "gpus_per_node", "gpus_per_task", "gres", "exclusive", "constraint", "required_nodes", "excluded_nodes", "time_limit_s", "begin_time", "dependencies", "dependency_any", "kill_on_invalid_dependency", "array_tasks", "array_limit", "signal", "requeue", "hold", "nice", "priority", "comment", "wckey", "reservation", "licenses", "deadline", "max_wait_s", "bid", "groups", "elastic", "elastic_signal", "checkpoint_dir", "checkpoint_interval_s", "checkpoint_signal", "checkpoint_keep", "checkpoint_restart_s", "checkpoint_command", "preemption")
+    __slots__ = ("name", "user_id", "group_id", "user_name", "group_name", "partition", "work_dir", "request", "account", "qos", "is_batch", "script_hash", "script_arguments", "environment_hash", "command", "std_in", "std_out", "std_err", "open_mode_append", "output_mode", "umask", "submit_host", "submit_pid", "nodes_given", "tasks", "tasks_per_node", "cpus_per_task", "cpus_per_gpu", "memory_per_node_mib", "memory_per_cpu_mib", "memory_per_gpu_mib", "gpus", "gpus_per_node", "gpus_per_task", "gres", "exclusive", "constraint", "required_nodes", "excluded_nodes", "time_limit_s", "begin_time", "dependencies", "dependency_any", "kill_on_invalid_dependency", "array_tasks", "array_limit", "signal", "requeue", "hold", "nice", "priority", "comment", "wckey", "reservation", "licenses", "deadline", "max_wait_s", "bid", "groups", "max_requeues", "on_node_fail", "on_task_fail", "requeue_on_timeout", "spare_nodes", "elastic", "elastic_signal", "checkpoint_dir", "checkpoint_interval_s", "checkpoint_signal", "checkpoint_keep", "checkpoint_restart_s", "checkpoint_command", "preemption")
+    class MaxRequeuesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     NAME_FIELD_NUMBER: _ClassVar[int]
     USER_ID_FIELD_NUMBER: _ClassVar[int]
     GROUP_ID_FIELD_NUMBER: _ClassVar[int]
@@ -292,6 +299,11 @@ class JobSpec(_message.Message):
     MAX_WAIT_S_FIELD_NUMBER: _ClassVar[int]
     BID_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
+    MAX_REQUEUES_FIELD_NUMBER: _ClassVar[int]
+    ON_NODE_FAIL_FIELD_NUMBER: _ClassVar[int]
+    ON_TASK_FAIL_FIELD_NUMBER: _ClassVar[int]
+    REQUEUE_ON_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    SPARE_NODES_FIELD_NUMBER: _ClassVar[int]
     ELASTIC_FIELD_NUMBER: _ClassVar[int]
     ELASTIC_SIGNAL_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_DIR_FIELD_NUMBER: _ClassVar[int]
@@ -360,6 +372,11 @@ class JobSpec(_message.Message):
     max_wait_s: float
     bid: float
     groups: _containers.RepeatedScalarFieldContainer[str]
+    max_requeues: _containers.ScalarMap[str, int]
+    on_node_fail: str
+    on_task_fail: str
+    requeue_on_timeout: bool
+    spare_nodes: int
     elastic: str
     elastic_signal: int
     checkpoint_dir: str
@@ -369,7 +386,7 @@ class JobSpec(_message.Message):
     checkpoint_restart_s: float
     checkpoint_command: str
     preemption: PreemptionWish
-    def __init__(self, name: _Optional[str] = ..., user_id: _Optional[int] = ..., group_id: _Optional[int] = ..., user_name: _Optional[str] = ..., group_name: _Optional[str] = ..., partition: _Optional[str] = ..., work_dir: _Optional[str] = ..., request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., account: _Optional[str] = ..., qos: _Optional[str] = ..., is_batch: bool = ..., script_hash: _Optional[str] = ..., script_arguments: _Optional[_Iterable[str]] = ..., environment_hash: _Optional[str] = ..., command: _Optional[str] = ..., std_in: _Optional[str] = ..., std_out: _Optional[str] = ..., std_err: _Optional[str] = ..., open_mode_append: bool = ..., output_mode: _Optional[int] = ..., umask: _Optional[int] = ..., submit_host: _Optional[str] = ..., submit_pid: _Optional[int] = ..., nodes_given: bool = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_gpu: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus: _Optional[str] = ..., gpus_per_node: _Optional[str] = ..., gpus_per_task: _Optional[str] = ..., gres: _Optional[str] = ..., exclusive: _Optional[str] = ..., constraint: _Optional[str] = ..., required_nodes: _Optional[str] = ..., excluded_nodes: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., begin_time: _Optional[float] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., dependency_any: bool = ..., kill_on_invalid_dependency: bool = ..., array_tasks: _Optional[_Iterable[int]] = ..., array_limit: _Optional[int] = ..., signal: _Optional[_Union[SignalBeforeEnd, _Mapping]] = ..., requeue: bool = ..., hold: bool = ..., nice: _Optional[int] = ..., priority: _Optional[int] = ..., comment: _Optional[str] = ..., wckey: _Optional[str] = ..., reservation: _Optional[str] = ..., licenses: _Optional[str] = ..., deadline: _Optional[float] = ..., max_wait_s: _Optional[float] = ..., bid: _Optional[float] = ..., groups: _Optional[_Iterable[str]] = ..., elastic: _Optional[str] = ..., elastic_signal: _Optional[int] = ..., checkpoint_dir: _Optional[str] = ..., checkpoint_interval_s: _Optional[float] = ..., checkpoint_signal: _Optional[_Union[CheckpointSignal, _Mapping]] = ..., checkpoint_keep: _Optional[int] = ..., checkpoint_restart_s: _Optional[float] = ..., checkpoint_command: _Optional[str] = ..., preemption: _Optional[_Union[PreemptionWish, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., user_id: _Optional[int] = ..., group_id: _Optional[int] = ..., user_name: _Optional[str] = ..., group_name: _Optional[str] = ..., partition: _Optional[str] = ..., work_dir: _Optional[str] = ..., request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., account: _Optional[str] = ..., qos: _Optional[str] = ..., is_batch: bool = ..., script_hash: _Optional[str] = ..., script_arguments: _Optional[_Iterable[str]] = ..., environment_hash: _Optional[str] = ..., command: _Optional[str] = ..., std_in: _Optional[str] = ..., std_out: _Optional[str] = ..., std_err: _Optional[str] = ..., open_mode_append: bool = ..., output_mode: _Optional[int] = ..., umask: _Optional[int] = ..., submit_host: _Optional[str] = ..., submit_pid: _Optional[int] = ..., nodes_given: bool = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[int] = ..., cpus_per_task: _Optional[int] = ..., cpus_per_gpu: _Optional[int] = ..., memory_per_node_mib: _Optional[int] = ..., memory_per_cpu_mib: _Optional[int] = ..., memory_per_gpu_mib: _Optional[int] = ..., gpus: _Optional[str] = ..., gpus_per_node: _Optional[str] = ..., gpus_per_task: _Optional[str] = ..., gres: _Optional[str] = ..., exclusive: _Optional[str] = ..., constraint: _Optional[str] = ..., required_nodes: _Optional[str] = ..., excluded_nodes: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., begin_time: _Optional[float] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., dependency_any: bool = ..., kill_on_invalid_dependency: bool = ..., array_tasks: _Optional[_Iterable[int]] = ..., array_limit: _Optional[int] = ..., signal: _Optional[_Union[SignalBeforeEnd, _Mapping]] = ..., requeue: bool = ..., hold: bool = ..., nice: _Optional[int] = ..., priority: _Optional[int] = ..., comment: _Optional[str] = ..., wckey: _Optional[str] = ..., reservation: _Optional[str] = ..., licenses: _Optional[str] = ..., deadline: _Optional[float] = ..., max_wait_s: _Optional[float] = ..., bid: _Optional[float] = ..., groups: _Optional[_Iterable[str]] = ..., max_requeues: _Optional[_Mapping[str, int]] = ..., on_node_fail: _Optional[str] = ..., on_task_fail: _Optional[str] = ..., requeue_on_timeout: bool = ..., spare_nodes: _Optional[int] = ..., elastic: _Optional[str] = ..., elastic_signal: _Optional[int] = ..., checkpoint_dir: _Optional[str] = ..., checkpoint_interval_s: _Optional[float] = ..., checkpoint_signal: _Optional[_Union[CheckpointSignal, _Mapping]] = ..., checkpoint_keep: _Optional[int] = ..., checkpoint_restart_s: _Optional[float] = ..., checkpoint_command: _Optional[str] = ..., preemption: _Optional[_Union[PreemptionWish, _Mapping]] = ...) -> None: ...
 
 class Step(_message.Message):
     __slots__ = ("id", "name", "nodes", "tasks", "tasks_per_node", "start_time", "end_time", "state", "exit_code", "exit_signal", "open_nodes", "time_limit_s")
@@ -400,7 +417,7 @@ class Step(_message.Message):
     def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., tasks: _Optional[int] = ..., tasks_per_node: _Optional[_Iterable[int]] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., state: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., open_nodes: _Optional[_Iterable[str]] = ..., time_limit_s: _Optional[float] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("id", "spec", "submit_time", "state", "run", "array_job_id", "array_task_id", "pending_tasks", "name", "partition", "time_limit_s", "nice", "comment", "array_limit", "begin_time", "priority", "held", "dependencies", "requeue", "changed_request", "avoided_nodes", "reason", "eligible_time", "start_time", "end_time", "allocation", "prepared_nodes", "open_nodes", "end_cause", "end_state", "cancelled_by", "requeue_held", "exit_code", "exit_signal", "derived_exit_code", "derived_exit_signal", "requeues", "signal_sent", "next_step_id", "steps", "suspended_time_s", "requeue_cause", "pending_reason", "restart_reason", "start_priority", "dependency_any", "deadline", "switches_waived", "allocated_tres", "site_factor", "attained_service_s", "attained_time_s", "bid", "price", "preempt_time", "preemptor", "het_job_id", "het_job_offset", "joining", "leaving", "keeps_nodes", "limit_used_s", "resize_time", "resized_from", "resize_kind", "service_time", "ending_time", "checkpoints", "checkpoint_requested", "checkpoint_reason", "checkpoint_deadline", "comes_back", "checkpoint_listens", "checkpoints_dropped", "claims", "claim_time", "preemptions")
+    __slots__ = ("id", "spec", "submit_time", "state", "run", "array_job_id", "array_task_id", "pending_tasks", "name", "partition", "time_limit_s", "nice", "comment", "array_limit", "begin_time", "priority", "held", "dependencies", "requeue", "changed_request", "avoided_nodes", "reason", "eligible_time", "start_time", "end_time", "allocation", "prepared_nodes", "open_nodes", "end_cause", "end_state", "cancelled_by", "requeue_held", "exit_code", "exit_signal", "derived_exit_code", "derived_exit_signal", "requeues", "signal_sent", "next_step_id", "steps", "suspended_time_s", "requeue_cause", "pending_reason", "restart_reason", "start_priority", "dependency_any", "deadline", "switches_waived", "allocated_tres", "site_factor", "attained_service_s", "attained_time_s", "bid", "price", "preempt_time", "preemptor", "het_job_id", "het_job_offset", "spares", "replacing", "avoid_until", "joining", "leaving", "keeps_nodes", "limit_used_s", "resize_time", "resized_from", "resize_kind", "service_time", "ending_time", "checkpoints", "checkpoint_requested", "checkpoint_reason", "checkpoint_deadline", "comes_back", "checkpoint_listens", "checkpoints_dropped", "claims", "claim_time", "preemptions")
     class RequeuesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -473,6 +490,9 @@ class Job(_message.Message):
     PREEMPTOR_FIELD_NUMBER: _ClassVar[int]
     HET_JOB_ID_FIELD_NUMBER: _ClassVar[int]
     HET_JOB_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SPARES_FIELD_NUMBER: _ClassVar[int]
+    REPLACING_FIELD_NUMBER: _ClassVar[int]
+    AVOID_UNTIL_FIELD_NUMBER: _ClassVar[int]
     JOINING_FIELD_NUMBER: _ClassVar[int]
     LEAVING_FIELD_NUMBER: _ClassVar[int]
     KEEPS_NODES_FIELD_NUMBER: _ClassVar[int]
@@ -550,6 +570,9 @@ class Job(_message.Message):
     preemptor: int
     het_job_id: int
     het_job_offset: int
+    spares: _containers.RepeatedCompositeFieldContainer[NodeAllocation]
+    replacing: bool
+    avoid_until: float
     joining: _containers.RepeatedCompositeFieldContainer[NodeAllocation]
     leaving: _containers.RepeatedScalarFieldContainer[str]
     keeps_nodes: bool
@@ -569,7 +592,7 @@ class Job(_message.Message):
     claims: int
     claim_time: float
     preemptions: _containers.RepeatedCompositeFieldContainer[PreemptionRecord]
-    def __init__(self, id: _Optional[int] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., submit_time: _Optional[float] = ..., state: _Optional[str] = ..., run: _Optional[int] = ..., array_job_id: _Optional[int] = ..., array_task_id: _Optional[int] = ..., pending_tasks: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., priority: _Optional[int] = ..., held: _Optional[str] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., requeue: bool = ..., changed_request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., avoided_nodes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., eligible_time: _Optional[float] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., allocation: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., prepared_nodes: _Optional[_Iterable[str]] = ..., open_nodes: _Optional[_Iterable[str]] = ..., end_cause: _Optional[str] = ..., end_state: _Optional[str] = ..., cancelled_by: _Optional[int] = ..., requeue_held: bool = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., derived_exit_code: _Optional[int] = ..., derived_exit_signal: _Optional[int] = ..., requeues: _Optional[_Mapping[str, int]] = ..., signal_sent: bool = ..., next_step_id: _Optional[int] = ..., steps: _Optional[_Mapping[int, Step]] = ..., suspended_time_s: _Optional[float] = ..., requeue_cause: _Optional[str] = ..., pending_reason: _Optional[str] = ..., restart_reason: _Optional[str] = ..., start_priority: _Optional[int] = ..., dependency_any: bool = ..., deadline: _Optional[float] = ..., switches_waived: bool = ..., allocated_tres: _Optional[_Iterable[_Union[TresAmount, _Mapping]]] = ..., site_factor: _Optional[int] = ..., attained_service_s: _Optional[float] = ..., attained_time_s: _Optional[float] = ..., bid: _Optional[float] = ..., price: _Optional[float] = ..., preempt_time: _Optional[float] = ..., preemptor: _Optional[int] = ..., het_job_id: _Optional[int] = ..., het_job_offset: _Optional[int] = ..., joining: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., leaving: _Optional[_Iterable[str]] = ..., keeps_nodes: bool = ..., limit_used_s: _Optional[float] = ..., resize_time: _Optional[float] = ..., resized_from: _Optional[int] = ..., resize_kind: _Optional[str] = ..., service_time: _Optional[float] = ..., ending_time: _Optional[float] = ..., checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ..., checkpoint_requested: _Optional[float] = ..., checkpoint_reason: _Optional[str] = ..., checkpoint_deadline: _Optional[float] = ..., comes_back: _Optional[str] = ..., checkpoint_listens: bool = ..., checkpoints_dropped: _Optional[int] = ..., claims: _Optional[int] = ..., claim_time: _Optional[float] = ..., preemptions: _Optional[_Iterable[_Union[PreemptionRecord, _Mapping]]] = ...) -> None: ...
+    def __init__(self, id: _Optional[int] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., submit_time: _Optional[float] = ..., state: _Optional[str] = ..., run: _Optional[int] = ..., array_job_id: _Optional[int] = ..., array_task_id: _Optional[int] = ..., pending_tasks: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ..., partition: _Optional[str] = ..., time_limit_s: _Optional[float] = ..., nice: _Optional[int] = ..., comment: _Optional[str] = ..., array_limit: _Optional[int] = ..., begin_time: _Optional[float] = ..., priority: _Optional[int] = ..., held: _Optional[str] = ..., dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., requeue: bool = ..., changed_request: _Optional[_Union[ResourceRequest, _Mapping]] = ..., avoided_nodes: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., eligible_time: _Optional[float] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., allocation: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., prepared_nodes: _Optional[_Iterable[str]] = ..., open_nodes: _Optional[_Iterable[str]] = ..., end_cause: _Optional[str] = ..., end_state: _Optional[str] = ..., cancelled_by: _Optional[int] = ..., requeue_held: bool = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., derived_exit_code: _Optional[int] = ..., derived_exit_signal: _Optional[int] = ..., requeues: _Optional[_Mapping[str, int]] = ..., signal_sent: bool = ..., next_step_id: _Optional[int] = ..., steps: _Optional[_Mapping[int, Step]] = ..., suspended_time_s: _Optional[float] = ..., requeue_cause: _Optional[str] = ..., pending_reason: _Optional[str] = ..., restart_reason: _Optional[str] = ..., start_priority: _Optional[int] = ..., dependency_any: bool = ..., deadline: _Optional[float] = ..., switches_waived: bool = ..., allocated_tres: _Optional[_Iterable[_Union[TresAmount, _Mapping]]] = ..., site_factor: _Optional[int] = ..., attained_service_s: _Optional[float] = ..., attained_time_s: _Optional[float] = ..., bid: _Optional[float] = ..., price: _Optional[float] = ..., preempt_time: _Optional[float] = ..., preemptor: _Optional[int] = ..., het_job_id: _Optional[int] = ..., het_job_offset: _Optional[int] = ..., spares: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., replacing: bool = ..., avoid_until: _Optional[float] = ..., joining: _Optional[_Iterable[_Union[NodeAllocation, _Mapping]]] = ..., leaving: _Optional[_Iterable[str]] = ..., keeps_nodes: bool = ..., limit_used_s: _Optional[float] = ..., resize_time: _Optional[float] = ..., resized_from: _Optional[int] = ..., resize_kind: _Optional[str] = ..., service_time: _Optional[float] = ..., ending_time: _Optional[float] = ..., checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ..., checkpoint_requested: _Optional[float] = ..., checkpoint_reason: _Optional[str] = ..., checkpoint_deadline: _Optional[float] = ..., comes_back: _Optional[str] = ..., checkpoint_listens: bool = ..., checkpoints_dropped: _Optional[int] = ..., claims: _Optional[int] = ..., claim_time: _Optional[float] = ..., preemptions: _Optional[_Iterable[_Union[PreemptionRecord, _Mapping]]] = ...) -> None: ...
 
 class AssociationLimits(_message.Message):
     __slots__ = ("group_tres", "group_jobs", "group_submit_jobs", "max_jobs", "max_submit_jobs", "max_tres_per_job", "max_wall_s", "min_priority", "max_priority")
@@ -838,7 +861,7 @@ class NodeFacts(_message.Message):
     def __init__(self, cpus: _Optional[int] = ..., memory_mib: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuGroup, _Mapping]]] = ..., host_name: _Optional[str] = ..., address: _Optional[str] = ..., step_port: _Optional[int] = ..., architecture: _Optional[str] = ..., operating_system: _Optional[str] = ..., version: _Optional[str] = ..., boot_time: _Optional[float] = ..., daemon_start_time: _Optional[float] = ..., sockets: _Optional[int] = ..., cores_per_socket: _Optional[int] = ..., threads_per_core: _Optional[int] = ..., gpu_links: _Optional[_Iterable[str]] = ..., topology: _Optional[str] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("spec", "facts", "state", "responding", "drained", "reason", "reason_time", "reason_user_id", "last_busy_time", "cpus_used", "memory_used_mib", "gpus_used", "jobs", "cpu_load", "free_memory_mib", "stale_runs", "launch_failures", "gpu_shares", "last_placed", "changed_weight")
+    __slots__ = ("spec", "facts", "state", "responding", "drained", "reason", "reason_time", "reason_user_id", "last_busy_time", "cpus_used", "memory_used_mib", "gpus_used", "jobs", "cpu_load", "free_memory_mib", "stale_runs", "launch_failures", "gpu_shares", "last_placed", "changed_weight", "given_up", "witnesses", "outcomes", "drained_by_health")
     class GpuSharesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -866,6 +889,10 @@ class Node(_message.Message):
     GPU_SHARES_FIELD_NUMBER: _ClassVar[int]
     LAST_PLACED_FIELD_NUMBER: _ClassVar[int]
     CHANGED_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    GIVEN_UP_FIELD_NUMBER: _ClassVar[int]
+    WITNESSES_FIELD_NUMBER: _ClassVar[int]
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    DRAINED_BY_HEALTH_FIELD_NUMBER: _ClassVar[int]
     spec: NodeSpec
     facts: NodeFacts
     state: str
@@ -886,7 +913,21 @@ class Node(_message.Message):
     gpu_shares: _containers.ScalarMap[int, int]
     last_placed: int
     changed_weight: int
-    def __init__(self, spec: _Optional[_Union[NodeSpec, _Mapping]] = ..., facts: _Optional[_Union[NodeFacts, _Mapping]] = ..., state: _Optional[str] = ..., responding: bool = ..., drained: bool = ..., reason: _Optional[str] = ..., reason_time: _Optional[float] = ..., reason_user_id: _Optional[int] = ..., last_busy_time: _Optional[float] = ..., cpus_used: _Optional[bytes] = ..., memory_used_mib: _Optional[int] = ..., gpus_used: _Optional[bytes] = ..., jobs: _Optional[_Iterable[int]] = ..., cpu_load: _Optional[float] = ..., free_memory_mib: _Optional[int] = ..., stale_runs: _Optional[_Iterable[str]] = ..., launch_failures: _Optional[int] = ..., gpu_shares: _Optional[_Mapping[int, int]] = ..., last_placed: _Optional[int] = ..., changed_weight: _Optional[int] = ...) -> None: ...
+    given_up: bool
+    witnesses: _containers.RepeatedScalarFieldContainer[str]
+    outcomes: _containers.RepeatedCompositeFieldContainer[RunOutcome]
+    drained_by_health: bool
+    def __init__(self, spec: _Optional[_Union[NodeSpec, _Mapping]] = ..., facts: _Optional[_Union[NodeFacts, _Mapping]] = ..., state: _Optional[str] = ..., responding: bool = ..., drained: bool = ..., reason: _Optional[str] = ..., reason_time: _Optional[float] = ..., reason_user_id: _Optional[int] = ..., last_busy_time: _Optional[float] = ..., cpus_used: _Optional[bytes] = ..., memory_used_mib: _Optional[int] = ..., gpus_used: _Optional[bytes] = ..., jobs: _Optional[_Iterable[int]] = ..., cpu_load: _Optional[float] = ..., free_memory_mib: _Optional[int] = ..., stale_runs: _Optional[_Iterable[str]] = ..., launch_failures: _Optional[int] = ..., gpu_shares: _Optional[_Mapping[int, int]] = ..., last_placed: _Optional[int] = ..., changed_weight: _Optional[int] = ..., given_up: bool = ..., witnesses: _Optional[_Iterable[str]] = ..., outcomes: _Optional[_Iterable[_Union[RunOutcome, _Mapping]]] = ..., drained_by_health: bool = ...) -> None: ...
+
+class RunOutcome(_message.Message):
+    __slots__ = ("job_id", "user_id", "failure")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    USER_ID_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    job_id: int
+    user_id: int
+    failure: str
+    def __init__(self, job_id: _Optional[int] = ..., user_id: _Optional[int] = ..., failure: _Optional[str] = ...) -> None: ...
 
 class Reservation(_message.Message):
     __slots__ = ("name", "start_time", "end_time", "nodes", "users", "accounts", "partition", "flags", "begun", "request_id")

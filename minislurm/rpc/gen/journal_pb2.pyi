@@ -160,7 +160,7 @@ class TaskDetached(_message.Message):
     def __init__(self, time: _Optional[float] = ..., array_job_id: _Optional[int] = ..., task_id: _Optional[int] = ..., job_id: _Optional[int] = ...) -> None: ...
 
 class RunPlaced(_message.Message):
-    __slots__ = ("time", "job_id", "run", "allocation", "pending_reason", "priority", "price", "limit_used_s")
+    __slots__ = ("time", "job_id", "run", "allocation", "pending_reason", "priority", "price", "spares", "limit_used_s")
     TIME_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -168,6 +168,7 @@ class RunPlaced(_message.Message):
     PENDING_REASON_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     PRICE_FIELD_NUMBER: _ClassVar[int]
+    SPARES_FIELD_NUMBER: _ClassVar[int]
     LIMIT_USED_S_FIELD_NUMBER: _ClassVar[int]
     time: float
     job_id: int
@@ -176,8 +177,9 @@ class RunPlaced(_message.Message):
     pending_reason: str
     priority: int
     price: float
+    spares: _containers.RepeatedCompositeFieldContainer[_common_pb2.NodeAllocation]
     limit_used_s: float
-    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., allocation: _Optional[_Iterable[_Union[_common_pb2.NodeAllocation, _Mapping]]] = ..., pending_reason: _Optional[str] = ..., priority: _Optional[int] = ..., price: _Optional[float] = ..., limit_used_s: _Optional[float] = ...) -> None: ...
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., allocation: _Optional[_Iterable[_Union[_common_pb2.NodeAllocation, _Mapping]]] = ..., pending_reason: _Optional[str] = ..., priority: _Optional[int] = ..., price: _Optional[float] = ..., spares: _Optional[_Iterable[_Union[_common_pb2.NodeAllocation, _Mapping]]] = ..., limit_used_s: _Optional[float] = ...) -> None: ...
 
 class NodePrepared(_message.Message):
     __slots__ = ("time", "job_id", "run", "node")
@@ -202,7 +204,7 @@ class RunStarted(_message.Message):
     def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...
 
 class RunEnding(_message.Message):
-    __slots__ = ("time", "job_id", "run", "cause", "state", "reason", "exit_code", "exit_signal", "cancelled_by", "hold", "requeue_cause", "avoid_nodes", "released_nodes", "end_time", "preemptor", "decision")
+    __slots__ = ("time", "job_id", "run", "cause", "state", "reason", "exit_code", "exit_signal", "cancelled_by", "hold", "requeue_cause", "avoid_nodes", "released_nodes", "end_time", "preemptor", "replacing", "lost_nodes", "stay_away", "stay_away_until", "decision")
     TIME_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
@@ -218,6 +220,10 @@ class RunEnding(_message.Message):
     RELEASED_NODES_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     PREEMPTOR_FIELD_NUMBER: _ClassVar[int]
+    REPLACING_FIELD_NUMBER: _ClassVar[int]
+    LOST_NODES_FIELD_NUMBER: _ClassVar[int]
+    STAY_AWAY_FIELD_NUMBER: _ClassVar[int]
+    STAY_AWAY_UNTIL_FIELD_NUMBER: _ClassVar[int]
     DECISION_FIELD_NUMBER: _ClassVar[int]
     time: float
     job_id: int
@@ -234,8 +240,12 @@ class RunEnding(_message.Message):
     released_nodes: _containers.RepeatedScalarFieldContainer[str]
     end_time: float
     preemptor: int
+    replacing: bool
+    lost_nodes: _containers.RepeatedScalarFieldContainer[str]
+    stay_away: _containers.RepeatedScalarFieldContainer[str]
+    stay_away_until: float
     decision: _common_pb2.PreemptionRecord
-    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., cause: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., cancelled_by: _Optional[int] = ..., hold: bool = ..., requeue_cause: _Optional[str] = ..., avoid_nodes: _Optional[_Iterable[str]] = ..., released_nodes: _Optional[_Iterable[str]] = ..., end_time: _Optional[float] = ..., preemptor: _Optional[int] = ..., decision: _Optional[_Union[_common_pb2.PreemptionRecord, _Mapping]] = ...) -> None: ...
+    def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., cause: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., cancelled_by: _Optional[int] = ..., hold: bool = ..., requeue_cause: _Optional[str] = ..., avoid_nodes: _Optional[_Iterable[str]] = ..., released_nodes: _Optional[_Iterable[str]] = ..., end_time: _Optional[float] = ..., preemptor: _Optional[int] = ..., replacing: bool = ..., lost_nodes: _Optional[_Iterable[str]] = ..., stay_away: _Optional[_Iterable[str]] = ..., stay_away_until: _Optional[float] = ..., decision: _Optional[_Union[_common_pb2.PreemptionRecord, _Mapping]] = ...) -> None: ...
 
 class NodeReleased(_message.Message):
     __slots__ = ("time", "job_id", "run", "node")
@@ -326,16 +336,18 @@ class StepNodeEnded(_message.Message):
     def __init__(self, time: _Optional[float] = ..., job_id: _Optional[int] = ..., run: _Optional[int] = ..., step_id: _Optional[int] = ..., nodes: _Optional[_Iterable[str]] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ...) -> None: ...
 
 class NodeRegistered(_message.Message):
-    __slots__ = ("time", "node", "facts", "runs")
+    __slots__ = ("time", "node", "facts", "runs", "witnesses")
     TIME_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     FACTS_FIELD_NUMBER: _ClassVar[int]
     RUNS_FIELD_NUMBER: _ClassVar[int]
+    WITNESSES_FIELD_NUMBER: _ClassVar[int]
     time: float
     node: str
     facts: _common_pb2.NodeFacts
     runs: _containers.RepeatedCompositeFieldContainer[KnownRun]
-    def __init__(self, time: _Optional[float] = ..., node: _Optional[str] = ..., facts: _Optional[_Union[_common_pb2.NodeFacts, _Mapping]] = ..., runs: _Optional[_Iterable[_Union[KnownRun, _Mapping]]] = ...) -> None: ...
+    witnesses: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, time: _Optional[float] = ..., node: _Optional[str] = ..., facts: _Optional[_Union[_common_pb2.NodeFacts, _Mapping]] = ..., runs: _Optional[_Iterable[_Union[KnownRun, _Mapping]]] = ..., witnesses: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class KnownRun(_message.Message):
     __slots__ = ("job_id", "run", "clean")
@@ -348,7 +360,7 @@ class KnownRun(_message.Message):
     def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., clean: bool = ...) -> None: ...
 
 class NodeChanged(_message.Message):
-    __slots__ = ("time", "node", "state", "responding", "drained", "reason", "reason_time", "reason_user_id")
+    __slots__ = ("time", "node", "state", "responding", "drained", "reason", "reason_time", "reason_user_id", "given_up", "drained_by_health")
     TIME_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -357,6 +369,8 @@ class NodeChanged(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     REASON_TIME_FIELD_NUMBER: _ClassVar[int]
     REASON_USER_ID_FIELD_NUMBER: _ClassVar[int]
+    GIVEN_UP_FIELD_NUMBER: _ClassVar[int]
+    DRAINED_BY_HEALTH_FIELD_NUMBER: _ClassVar[int]
     time: float
     node: str
     state: str
@@ -365,7 +379,9 @@ class NodeChanged(_message.Message):
     reason: str
     reason_time: float
     reason_user_id: int
-    def __init__(self, time: _Optional[float] = ..., node: _Optional[str] = ..., state: _Optional[str] = ..., responding: bool = ..., drained: bool = ..., reason: _Optional[str] = ..., reason_time: _Optional[float] = ..., reason_user_id: _Optional[int] = ...) -> None: ...
+    given_up: bool
+    drained_by_health: bool
+    def __init__(self, time: _Optional[float] = ..., node: _Optional[str] = ..., state: _Optional[str] = ..., responding: bool = ..., drained: bool = ..., reason: _Optional[str] = ..., reason_time: _Optional[float] = ..., reason_user_id: _Optional[int] = ..., given_up: bool = ..., drained_by_health: bool = ...) -> None: ...
 
 class PartitionChanged(_message.Message):
     __slots__ = ("time", "name", "state")

@@ -8,14 +8,16 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class NodeMessage(_message.Message):
-    __slots__ = ("registration", "heartbeat", "reports")
+    __slots__ = ("registration", "heartbeat", "reports", "health")
     REGISTRATION_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     REPORTS_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
     registration: Registration
     heartbeat: Heartbeat
     reports: Reports
-    def __init__(self, registration: _Optional[_Union[Registration, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., reports: _Optional[_Union[Reports, _Mapping]] = ...) -> None: ...
+    health: Health
+    def __init__(self, registration: _Optional[_Union[Registration, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., reports: _Optional[_Union[Reports, _Mapping]] = ..., health: _Optional[_Union[Health, _Mapping]] = ...) -> None: ...
 
 class Registration(_message.Message):
     __slots__ = ("node", "facts", "runs")
@@ -28,7 +30,7 @@ class Registration(_message.Message):
     def __init__(self, node: _Optional[str] = ..., facts: _Optional[_Union[_common_pb2.NodeFacts, _Mapping]] = ..., runs: _Optional[_Iterable[_Union[RunStatus, _Mapping]]] = ...) -> None: ...
 
 class RunStatus(_message.Message):
-    __slots__ = ("job_id", "run", "phase", "exit_code", "exit_signal", "start_time", "end_time", "running_steps", "launch_failed", "checkpoints", "listens")
+    __slots__ = ("job_id", "run", "phase", "exit_code", "exit_signal", "start_time", "end_time", "running_steps", "launch_failed", "node_lost", "checkpoints", "listens")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
@@ -38,6 +40,7 @@ class RunStatus(_message.Message):
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     RUNNING_STEPS_FIELD_NUMBER: _ClassVar[int]
     LAUNCH_FAILED_FIELD_NUMBER: _ClassVar[int]
+    NODE_LOST_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
     LISTENS_FIELD_NUMBER: _ClassVar[int]
     job_id: int
@@ -49,17 +52,26 @@ class RunStatus(_message.Message):
     end_time: float
     running_steps: _containers.RepeatedScalarFieldContainer[int]
     launch_failed: bool
+    node_lost: bool
     checkpoints: _containers.RepeatedCompositeFieldContainer[CheckpointMade]
     listens: bool
-    def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., phase: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., running_steps: _Optional[_Iterable[int]] = ..., launch_failed: bool = ..., checkpoints: _Optional[_Iterable[_Union[CheckpointMade, _Mapping]]] = ..., listens: bool = ...) -> None: ...
+    def __init__(self, job_id: _Optional[int] = ..., run: _Optional[int] = ..., phase: _Optional[str] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., start_time: _Optional[float] = ..., end_time: _Optional[float] = ..., running_steps: _Optional[_Iterable[int]] = ..., launch_failed: bool = ..., node_lost: bool = ..., checkpoints: _Optional[_Iterable[_Union[CheckpointMade, _Mapping]]] = ..., listens: bool = ...) -> None: ...
 
 class Heartbeat(_message.Message):
-    __slots__ = ("cpu_load", "free_memory_mib")
+    __slots__ = ("cpu_load", "free_memory_mib", "number")
     CPU_LOAD_FIELD_NUMBER: _ClassVar[int]
     FREE_MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
     cpu_load: float
     free_memory_mib: int
-    def __init__(self, cpu_load: _Optional[float] = ..., free_memory_mib: _Optional[int] = ...) -> None: ...
+    number: int
+    def __init__(self, cpu_load: _Optional[float] = ..., free_memory_mib: _Optional[int] = ..., number: _Optional[int] = ...) -> None: ...
+
+class Health(_message.Message):
+    __slots__ = ("problem",)
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    problem: str
+    def __init__(self, problem: _Optional[str] = ...) -> None: ...
 
 class Reports(_message.Message):
     __slots__ = ("reports",)
@@ -132,7 +144,7 @@ class RunStarted(_message.Message):
     def __init__(self, time: _Optional[float] = ...) -> None: ...
 
 class BatchExited(_message.Message):
-    __slots__ = ("exit_code", "exit_signal", "time", "out_of_memory", "launch_failed", "reason", "clean")
+    __slots__ = ("exit_code", "exit_signal", "time", "out_of_memory", "launch_failed", "reason", "clean", "node_lost")
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     EXIT_SIGNAL_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
@@ -140,6 +152,7 @@ class BatchExited(_message.Message):
     LAUNCH_FAILED_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     CLEAN_FIELD_NUMBER: _ClassVar[int]
+    NODE_LOST_FIELD_NUMBER: _ClassVar[int]
     exit_code: int
     exit_signal: int
     time: float
@@ -147,7 +160,8 @@ class BatchExited(_message.Message):
     launch_failed: bool
     reason: str
     clean: bool
-    def __init__(self, exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., time: _Optional[float] = ..., out_of_memory: bool = ..., launch_failed: bool = ..., reason: _Optional[str] = ..., clean: bool = ...) -> None: ...
+    node_lost: bool
+    def __init__(self, exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., time: _Optional[float] = ..., out_of_memory: bool = ..., launch_failed: bool = ..., reason: _Optional[str] = ..., clean: bool = ..., node_lost: bool = ...) -> None: ...
 
 class RunCleaned(_message.Message):
     __slots__ = ("time",)
@@ -168,12 +182,18 @@ class StepEnded(_message.Message):
     def __init__(self, step_id: _Optional[int] = ..., exit_code: _Optional[int] = ..., exit_signal: _Optional[int] = ..., time: _Optional[float] = ...) -> None: ...
 
 class ControllerMessage(_message.Message):
-    __slots__ = ("commands", "acknowledged")
+    __slots__ = ("commands", "acknowledged", "heard", "time", "witnesses")
     COMMANDS_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    HEARD_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    WITNESSES_FIELD_NUMBER: _ClassVar[int]
     commands: _containers.RepeatedCompositeFieldContainer[Command]
     acknowledged: int
-    def __init__(self, commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ..., acknowledged: _Optional[int] = ...) -> None: ...
+    heard: int
+    time: float
+    witnesses: WitnessSet
+    def __init__(self, commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ..., acknowledged: _Optional[int] = ..., heard: _Optional[int] = ..., time: _Optional[float] = ..., witnesses: _Optional[_Union[WitnessSet, _Mapping]] = ...) -> None: ...
 
 class Command(_message.Message):
     __slots__ = ("registered", "prepare_run", "start_run", "end_run", "signal_run", "forget_run", "tell_nodes", "ask_checkpoint", "delete_checkpoint")
@@ -206,6 +226,34 @@ class Registered(_message.Message):
     spec: _common_pb2.NodeSpec
     cluster: str
     def __init__(self, heartbeat_interval_s: _Optional[float] = ..., spec: _Optional[_Union[_common_pb2.NodeSpec, _Mapping]] = ..., cluster: _Optional[str] = ...) -> None: ...
+
+class WitnessSet(_message.Message):
+    __slots__ = ("witnesses",)
+    WITNESSES_FIELD_NUMBER: _ClassVar[int]
+    witnesses: _containers.RepeatedCompositeFieldContainer[Witness]
+    def __init__(self, witnesses: _Optional[_Iterable[_Union[Witness, _Mapping]]] = ...) -> None: ...
+
+class Witness(_message.Message):
+    __slots__ = ("node", "address", "port")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    address: str
+    port: int
+    def __init__(self, node: _Optional[str] = ..., address: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
+
+class WitnessQuestion(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class WitnessAnswer(_message.Message):
+    __slots__ = ("silence_s", "up_s")
+    SILENCE_S_FIELD_NUMBER: _ClassVar[int]
+    UP_S_FIELD_NUMBER: _ClassVar[int]
+    silence_s: float
+    up_s: float
+    def __init__(self, silence_s: _Optional[float] = ..., up_s: _Optional[float] = ...) -> None: ...
 
 class ArrayShape(_message.Message):
     __slots__ = ("count", "first", "last", "step")

@@ -95,3 +95,78 @@ class NodeControl(object):
             timeout,
             metadata,
             _registered_method=True)
+
+
+class WitnessServiceStub(object):
+    """On the port of the step service: a node that has lost the controller asks others whether they still see it.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.AskController = channel.unary_unary(
+                '/minislurm.WitnessService/AskController',
+                request_serializer=node__pb2.WitnessQuestion.SerializeToString,
+                response_deserializer=node__pb2.WitnessAnswer.FromString,
+                _registered_method=True)
+
+
+class WitnessServiceServicer(object):
+    """On the port of the step service: a node that has lost the controller asks others whether they still see it.
+    """
+
+    def AskController(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_WitnessServiceServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'AskController': grpc.unary_unary_rpc_method_handler(
+                    servicer.AskController,
+                    request_deserializer=node__pb2.WitnessQuestion.FromString,
+                    response_serializer=node__pb2.WitnessAnswer.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'minislurm.WitnessService', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('minislurm.WitnessService', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class WitnessService(object):
+    """On the port of the step service: a node that has lost the controller asks others whether they still see it.
+    """
+
+    @staticmethod
+    def AskController(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/minislurm.WitnessService/AskController',
+            node__pb2.WitnessQuestion.SerializeToString,
+            node__pb2.WitnessAnswer.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)

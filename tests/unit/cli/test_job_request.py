@@ -317,6 +317,47 @@ def test_a_bid_is_credits_to_the_millionth() -> None:
             _options(f"--bid={text}")
 
 
+def test_what_is_to_become_of_it() -> None:
+    spec = _spec(
+        "--max-requeues=node_fail:5,preempt:20 --on-node-fail=Replace --on-task-fail=hold --spare-nodes=1"
+        " --requeue-on-timeout -N2"
+    )
+    assert spec.max_requeues == {"node_fail": 5, "preempt": 20}
+    assert (spec.on_node_fail, spec.on_task_fail) == ("replace", "hold")
+    assert (spec.spare_nodes, spec.requeue_on_timeout) == (1, True)
+    plain = _spec()
+    assert (plain.max_requeues, plain.on_node_fail, plain.on_task_fail) == ({}, "", "")
+    assert (plain.spare_nodes, plain.requeue_on_timeout) == (0, False)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "requeue-on-timeout",
+        "max-requeues=preempt:1",
+        "spare-nodes=1",
+        "on-node-fail=hold",
+        "on-task-fail=requeue",
+    ],
+)
+def test_a_job_that_is_never_requeued_comes_back_for_nothing(option: str) -> None:
+    with pytest.raises(UsageError, match="and --no-requeue contradict each other"):
+        _spec(f"--no-requeue --{option}")
+
+
+def test_ending_is_no_coming_back() -> None:
+    assert _spec("--no-requeue --on-node-fail=end --on-task-fail=end").requeue is False
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["--max-requeues=often", "--on-node-fail=panic", "--on-task-fail=replace", "--max-requeues=user:3"],
+)
+def test_rules_that_there_are_not(line: str) -> None:
+    with pytest.raises(OptionError, match="Invalid --"):
+        _options(line)
+
+
 def test_elastic() -> None:
     spec = _spec("-N2-8 --elastic --elastic-step=2")
     assert (spec.elastic, spec.elastic_signal, spec.request.nodes_step) == ("restart", 0, 2)

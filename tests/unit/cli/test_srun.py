@@ -380,6 +380,15 @@ def test_options_that_hold_are_accepted(tmp_path: Path) -> None:
         ((), 1, "", "srun: fatal: No command given to execute.\n"),
         (("--mpi=list",), 0, "MPI plugin types are...\n\tnone\n", ""),
         (("-n", "0", "x"), 1, "", 'srun: error: Invalid numeric value "0" for --ntasks.\n'),
+        *(
+            (
+                words,
+                1,
+                "",
+                "srun: error: a step of several components (srun A : B) is not supported by minislurm\n",
+            )
+            for words in (("-n1", "a", ":", "-n2", "b"), ("-n1", ":", "-n2", "b"))
+        ),
         (
             ("--bogus", "x"),
             255,

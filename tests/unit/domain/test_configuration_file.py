@@ -236,7 +236,10 @@ NODES = '[[nodes]]\nname = "gpu[01-04]"\n'
             "[timers]\nnode_suspect_s = 5",
             "[timers] node_suspect_s = 5: must be above heartbeat_interval_s (5)",
         ),
-        ("[timers]\nnode_timeout_s = 6", "[timers] node_timeout_s = 6: must be node_suspect_s (12) or more"),
+        (
+            "[timers]\nnode_timeout_s = 6",
+            "[timers] node_timeout_s = 6: must be more than twice node_suspect_s (12)",
+        ),
         ('[cluster]\nname = "a b"', '[cluster] name = "a b": must be letters, digits'),
         ('[node]\nspool_dir = "/x/{host}"', "{host} stands for nothing; there is {node}"),
         (NODES + '[[nodes]]\nname = "gpu04"', '[[nodes]] name = "gpu04": this node is there twice'),

@@ -21,9 +21,12 @@ class ControllerDouble(node_pb2_grpc.NodeControlServicer):
         self._commands: asyncio.Queue[node_pb2.ControllerMessage] = asyncio.Queue()
         self._server: grpc.aio.Server | None = None
         self.acknowledging = True
+        #: Registrations and heartbeats are answered.
+        self.hearing = True
         self.registrations: list[node_pb2.Registration] = []
         self.heartbeats: list[node_pb2.Heartbeat] = []
         self.reports: list[node_pb2.Report] = []
+        self.health: list[node_pb2.Health] = []
         self.changed = asyncio.Event()
 
     @property
@@ -80,13 +83,16 @@ class ControllerDouble(node_pb2_grpc.NodeControlServicer):
                     case "registration":
                         assert message.registration.node == node
                         self.registrations.append(message.registration)
-                        self._commands.put_nowait(
-                            node_pb2.ControllerMessage(
-                                commands=[node_pb2.Command(registered=node_pb2.Registered())]
-                            )
-                        )
+                        if self.hearing:
+                            registered = node_pb2.Command(registered=node_pb2.Registered())
+                            self._commands.put_nowait(node_pb2.ControllerMessage(commands=[registered]))
                     case "heartbeat":
                         self.heartbeats.append(message.heartbeat)
+                        if self.hearing:
+                            heard = node_pb2.ControllerMessage(heard=message.heartbeat.number)
+                            self._commands.put_nowait(heard)
+                    case "health":
+                        self.health.append(message.health)
                     case "reports":
                         if self.acknowledging:
                             reports = message.reports.reports

@@ -27,8 +27,9 @@ from minislurm.node.daemon import Daemon
 from minislurm.node.launcher import Launcher
 from minislurm.node.messages import Phase, RunKey
 from minislurm.node.run_files import RunFiles
-from minislurm.node.service import make_link
+from minislurm.node.service import make_keeper, make_link
 from minislurm.node.step_service import serve_steps
+from minislurm.node.witness_service import WitnessService
 from minislurm.rpc.auth import Verifier, make_key
 from minislurm.rpc.codec import to_proto
 from minislurm.rpc.gen import node_pb2
@@ -62,7 +63,14 @@ def is_alive(pid: int) -> bool:
 class NodeHarness:
     """`async with NodeHarness(tmp_path) as node:` one daemon n1 and its controller."""
 
-    def __init__(self, directory: Path, tracking: str = "process", **node_settings: Any) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        tracking: str = "process",
+        timers: dict[str, float] | None = None,
+        **node_settings: Any,
+    ) -> None:
+        self._timers = timers or {}
         self.directory = directory
         self.key = make_key(str(directory / "auth.key"))
         self.verifier = Verifier(self.key, "cluster")
@@ -78,7 +86,7 @@ class NodeHarness:
         self.configuration = Configuration(
             cluster=ClusterSection(controller_port=self.controller.port, state_dir=str(self.directory)),
             auth=AuthSection(key_file=str(self.directory / "auth.key")),
-            timers=TimersSection(reconnect_interval_s=0.05, heartbeat_interval_s=0.2),
+            timers=TimersSection(reconnect_interval_s=0.05, heartbeat_interval_s=0.2, **self._timers),
             node=NodeSection(
                 spool_dir=str(self.directory / "spool"),
                 tracking=self._tracking,
@@ -112,17 +120,24 @@ class NodeHarness:
         self.daemon = Daemon(
             self.configuration, "n1", files=self._files, launcher=self.launcher, cgroups=self.cgroups
         )
-        self._server, self.step_port = await serve_steps(self.daemon, self.verifier, "127.0.0.1", 0)
-        self.daemon.link = make_link(self.configuration, "n1", self.daemon, self.key, self.step_port)
+        self.keeper = make_keeper(self.configuration, "n1", self.daemon, self.key, self._files.directory)
+        witness = WitnessService(self.keeper.vote, self.verifier)
+        self._server, self.step_port = await serve_steps(self.daemon, self.verifier, "127.0.0.1", 0, witness)
+        self.daemon.link = make_link(
+            self.configuration, "n1", self.daemon, self.key, self.step_port, self.keeper
+        )
         await self.daemon.checkpoints.open()
         self.daemon.adopt()
+        self.keeper.begin(has_runs=bool(self.daemon.core.runs))
         await self.daemon.settle()
-        self._link = asyncio.ensure_future(self.daemon.link.run())
+        self._parts = [asyncio.ensure_future(part) for part in (self.daemon.link.run(), self.keeper.run())]
 
     async def stop(self) -> None:
         """As if the daemon had been killed: nothing is said to anyone."""
-        self._link.cancel()
-        await asyncio.gather(self._link, return_exceptions=True)
+        for part in self._parts:
+            part.cancel()
+        await asyncio.gather(*self._parts, return_exceptions=True)
+        self.keeper.close()
         await self.daemon.close()
         await self._server.stop(0)
         self._files.close()

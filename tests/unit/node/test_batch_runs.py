@@ -50,6 +50,7 @@ def test_script_environment_and_output_are_for_their_owner_alone(tmp_path: Path)
                 "slurm_script": 0o700,
                 "lock": 0o600,
                 "log.1": 0o600,
+                "lease": 0o600,
             }
             assert stat.S_IMODE((spool / "runs/job00001.1").stat().st_mode) == 0o711
             assert stat.S_IMODE((tmp_path / "1.out").stat().st_mode) == 0o600

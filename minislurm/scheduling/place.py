@@ -145,17 +145,24 @@ def _one_node(room: Room) -> int | None:
 
 
 def _most_nodes(scope: Scope, room: Room) -> Indexes | None:
-    """As many nodes as are asked for or there are: fewer never hold more, so only that number is tried."""
+    """As many nodes as are asked for or there are. Fewer never hold more, so only that number is tried; but
+    where a gang has to lie inside one domain, or on few leaves, those with fewer nodes may have more room."""
     bounds, even = room.bounds, room.by_leaf.even
     chosen = leaves_for(scope, even.by_leaf, bounds.nodes_max)
     if chosen is not None:
         nodes = _best_of(room, chosen, even.by_node, bounds.nodes_max)
         return _on_fewer_leaves(scope, room, nodes, len(chosen[0])) if chosen[0] else nodes
     eligible = np.flatnonzero(room.tasks > 0)
-    count = min(bounds.nodes_max, scope.largest(_by_leaf(room, eligible)))
-    if count < bounds.nodes_min or not is_enough(room, eligible):
+    most = min(bounds.nodes_max, scope.largest(_by_leaf(room, eligible)))
+    if most < bounds.nodes_min or not is_enough(room, eligible):
         return None
-    takes = room.tasks >= -(-bounds.tasks_of(count) // count)
+    least = most if scope is room.inventory.layout.everywhere else bounds.nodes_min
+    counts = (_so_many_nodes(scope, room, eligible, count) for count in range(most, least - 1, -1))
+    return next((nodes for nodes in counts if nodes is not None), None)
+
+
+def _so_many_nodes(scope: Scope, room: Room, eligible: Indexes, count: int) -> Indexes | None:
+    takes = room.tasks >= -(-room.bounds.tasks_of(count) // count)
     if room.gpus is not None:
         takes &= room.gpus >= -(-room.request.gpus_total // count)
     chosen = leaves_for(scope, _by_leaf(room, np.flatnonzero(takes)), count)

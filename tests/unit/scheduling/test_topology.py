@@ -114,6 +114,13 @@ def test_a_range_takes_what_the_required_domain_has() -> None:
     assert len(placed(in_tree(busy=busy, **request))) == 5
 
 
+def test_a_rack_with_fewer_nodes_may_have_the_room() -> None:
+    """r0 has one node free, with room for all three tasks; r1 has two, with room for two."""
+    nodes = [a_node(f"n{i}", cpus=3 if i == 1 else 1) for i in range(1, 13)]
+    found = placed(in_tree(nodes=nodes, busy=(2, 3, 6, *range(7, 13)), tasks=3, nodes_max=2, switches=1))
+    assert found == ["n1"]
+
+
 def test_few_switches_come_before_a_low_domain() -> None:
     """Block a holds the five nodes, but only on three racks; over two blocks two racks are enough."""
     racks = {"a1": ("a", 2), "a2": ("a", 2), "a3": ("a", 1), "b1": ("b", 3), "c1": ("c", 2)}

@@ -281,8 +281,8 @@ class RecordedController:
             raise Refusal(RefusalCode.INVALID_NODE_NAME, details=tuple(sorted(unknown)))
         self.requests.append(("update_node", tuple(names), changes))
 
-    def update_partition(self, name: str, state: str) -> None:
-        self.requests.append(("update_partition", name, state))
+    def update_partition(self, name: str, state: str, settings: dict[str, str]) -> None:
+        self.requests.append(("update_partition", name, state, settings))
 
     def _act(self, targets: list[JobTarget], *request: Any) -> list[Outcome]:
         self.requests.append((*request, tuple(targets)))

@@ -8,11 +8,11 @@ does nothing, quietly.
     saver = checkpoint.save_every(steps=500)
     while step < last_step:
         step = train(step)
-        if saver.due(step) or checkpoint.should_stop():
+        if saver.due(step):
             save(path)
             checkpoint.report(path, step=step)
-        if checkpoint.should_stop():
-            break
+            if checkpoint.should_stop():
+                break
 
 What a script calls is named here, unlike in other packages' `__init__` files, so that this one import is
 enough.

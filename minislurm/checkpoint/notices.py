@@ -35,6 +35,8 @@ class Notices:
         self.reason = ""
         #: The run is ended then (monotonic); None: it goes on.
         self.end: float | None = None
+        #: The script's last question was whether to stop, and the answer was no: it goes on with its step.
+        self.goes_on = False
         self.is_listening = False
         self._callbacks: list[Callback] = []
         self._told: set[tuple[int, float]] = set()
@@ -141,7 +143,8 @@ def should_stop() -> bool:
     different steps: let one decide for all."""
     if not NOTICES.is_listening:
         NOTICES.listen()
-    if NOTICES.end is None:
+    NOTICES.goes_on = NOTICES.end is None
+    if NOTICES.goes_on:
         return False
     NOTICES.see()
     return True
@@ -152,9 +155,13 @@ def is_wanted() -> bool:
     or because the run is about to be ended.)"""
     if not NOTICES.is_listening:
         NOTICES.listen()
+    goes_on, NOTICES.goes_on = NOTICES.goes_on, False
     if not NOTICES.request:
         return False
-    NOTICES.see()
+    # Told a moment ago that it need not stop, a script will do another step after this checkpoint: it is not
+    # the one with which the run can be ended.
+    if NOTICES.end is None or not goes_on:
+        NOTICES.see()
     return True
 
 

@@ -16,9 +16,8 @@ from minislurm.cluster.events import Event, RequestsForgotten
 from minislurm.cluster.state import ClusterState
 from minislurm.domain.errors import MinislurmError
 from minislurm.domain.node import Node
-from minislurm.journal.encoding import decode
-from minislurm.journal.records import load_snapshot
-from minislurm.journal.store import Store, StoreError
+from minislurm.journal.records import events_since, load_snapshot
+from minislurm.journal.store import Store
 
 
 def main(path: str, *, verbose: bool = False) -> int:
@@ -49,13 +48,7 @@ def _replay(store: Store, verbose: bool) -> int:
     last = after
     before: Event = RequestsForgotten(0.0)  # nothing yet
     snapshot = load_snapshot(store) if whole and store.snapshot_seq else None
-    for seq, payload in store.events(after):
-        if seq != last + 1:
-            raise StoreError(f"event {last + 1} is missing")
-        try:
-            event = decode(payload)
-        except ValueError as error:
-            raise StoreError(f"event {seq}: {error}") from error
+    for seq, event in events_since(store, after):
         if event.time != before.time and not _holds(state, last, before):
             return 1
         if verbose:

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 from minislurm.cluster.accounts import UsageRecord
 from minislurm.cluster.apply import apply
 from minislurm.cluster.budgets import SpendingRecord
+from minislurm.cluster.events import Event
 from minislurm.cluster.history import HistoryRecord
 from minislurm.cluster.state import ArraySummary, ClusterState, RequestRecord
 from minislurm.domain import configuration_file
@@ -96,6 +97,14 @@ def load(store: Stored) -> tuple[ClusterState, int]:
 def _load(store: Stored) -> tuple[ClusterState, int]:
     state = load_snapshot(store)
     seq = store.snapshot_seq
+    for number, event in events_since(store, seq):
+        apply(state, event)
+        seq = number
+    return state, seq
+
+
+def events_since(store: Stored, seq: int) -> Iterator[tuple[int, Event]]:
+    """Those behind that number, with their own. Raises StoreError where one is missing or cannot be read."""
     for number, payload in store.events(seq):
         if number != seq + 1:
             raise StoreError(f"{store.path}: event {seq + 1} is missing")
@@ -103,9 +112,8 @@ def _load(store: Stored) -> tuple[ClusterState, int]:
             event = decode(payload)
         except ValueError as error:
             raise StoreError(f"{store.path}: event {number}: {error}") from error
-        apply(state, event)
+        yield number, event
         seq = number
-    return state, seq
 
 
 def load_snapshot(store: Stored) -> ClusterState:

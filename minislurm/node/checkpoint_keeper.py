@@ -63,6 +63,8 @@ class Keeper:
     def kill(self) -> None:
         process, self._process = self._process, None
         if process is not None and process.returncode is None:
+            assert process.stdin is not None
+            process.stdin.close()
             try:
                 os.kill(process.pid, signal.SIGKILL)
             except ProcessLookupError:

@@ -55,11 +55,10 @@ def main() -> int:
         step += 1
         print(f"step {step}", flush=True)
         time.sleep(STEP_S)
-        if checkpoint.should_stop():
-            save(step, weight, generator)
-            return 0
         if saver.due(step):
             save(step, weight, generator)
+            if checkpoint.should_stop():
+                return 0
     print(f"weight {weight!r} after {step} steps", flush=True)
     return 0
 

@@ -123,15 +123,15 @@ fi
 
 def test_a_victim_loses_no_step(daemons: Daemons) -> None:
     """Asked, saved, ended, started again: each step once, and the weight is that of an undisturbed run."""
-    plain = train(daemons, "-w", "n2", count=80)
-    victim = train(daemons, "-w", "n1", "--exclusive", count=80)
+    plain = train(daemons, "-w", "n2", count=250)
+    victim = train(daemons, "-w", "n1", "--exclusive", "--checkpoint-keep=20", count=250)
     daemons.wait(lambda: len(lines(daemons, victim, "step")) > 20, "the victim trains")
     urgent = daemons.sbatch("-p", "urgent", "-w", "n1", "--exclusive", "--wrap", "sleep 0.3")
     for job in (urgent, plain, victim):
         daemons.wait_state(job, "COMPLETED")
     assert daemons.job(victim).requeues == {"preempt": 1}
     counted = [int(line.split()[1]) for line in lines(daemons, victim, "step ")]
-    assert counted == list(range(1, 81))
+    assert counted == list(range(1, 251))
     assert lines(daemons, victim, "weight") == lines(daemons, plain, "weight") != []
     (asked,) = [one for one in checkpoints(daemons, victim) if one.reason == "preempt"]
     assert lines(daemons, victim, "from step") == [f"from step {asked.step}"]

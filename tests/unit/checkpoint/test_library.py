@@ -216,6 +216,26 @@ def test_a_checkpoint_made_before_the_script_knew_is_no_answer(daemon: DaemonDou
     assert daemon.reports(1)[0]["request"] == 2.5
 
 
+@pytest.mark.parametrize(("asks_first", "answers"), [(True, 0.0), (False, 2.5)])
+def test_the_last_checkpoint_is_the_one_after_which_no_step_follows(
+    daemon: DaemonDouble, model: Path, asks_first: bool, answers: float
+) -> None:
+    """Whoever was told to go on goes on: what it saves in that step it will save again in the next."""
+    saver = checkpoint.save_every(steps=1000)
+    assert not saver.due(1)
+    daemon.wait_listener()
+    if asks_first:
+        assert not checkpoint.should_stop()
+    daemon.ask(2.5)
+    until(lambda: notices.NOTICES.request)
+    assert saver.due(2)
+    checkpoint.report(model, step=2)
+    assert daemon.reports(1)[0]["request"] == answers
+    assert checkpoint.should_stop()
+    checkpoint.report(model, step=3)
+    assert daemon.reports(1)[0]["request"] == 2.5
+
+
 def test_an_answered_wish_is_over(daemon: DaemonDouble, model: Path) -> None:
     saver = checkpoint.save_every(steps=1000)
     assert not saver.due(1)

@@ -215,7 +215,7 @@ def test_updates_reach_the_controller(
         ["job=1", "timelimit+=10"],
         ["jobname=arr", "ArrayTaskThrottle=3"],
         ["node=n[1-2]", "state=drain", "reason=bad disk"],
-        ["partition=small", "state=drain"],
+        ["partition=small", "state=drain", "maxnodes=2"],
     ):
         assert _scontrol(capsys, "update", *words) == ("", "", 0)
     assert controller.requests == [
@@ -223,7 +223,7 @@ def test_updates_reach_the_controller(
         ("update_job", JobChanges(time_limit_s=1200.0), (JobTarget(JobId(1)),)),
         ("update_job", JobChanges(array_limit=3), (JobTarget(JobId(2)),)),
         ("update_node", ("n1", "n2"), {"state": "DRAIN", "reason": "bad disk", "weight": None}),
-        ("update_partition", "small", "DRAIN"),
+        ("update_partition", "small", "DRAIN", {"max_nodes": "2"}),
     ]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import inf
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from minislurm.cluster.core import Transaction
 from minislurm.cluster.events import (
@@ -95,7 +96,7 @@ class _Replay(VirtualCluster):
         self._occupancy, self._series = Occupancy.declared(configuration), Series()
         self._live: dict[JobId, _Live] = {}
         self._ended = 0
-        super().__init__(configuration, self._duration, record=record)
+        super().__init__(_without_guards(configuration), self._duration, record=record)
         self._trace = workload.jobs
         self._specs = SpecMaker(configuration, exact)
         self._checkpoints = checkpoints
@@ -238,3 +239,11 @@ class _Replay(VirtualCluster):
             series.times[index] = time - self._shift
         failures = self._failing.count if self._failing is not None else 0
         return Result(tuple(self._outcomes), series, self._occupancy, self.passes, failures)
+
+
+def _without_guards(configuration: Configuration) -> Configuration:
+    """In a replay nobody is there to look at a job that is held after so many failures, or at a drained
+    node."""
+    node = replace(configuration.node, lemon_failures=0, drain_after_launch_failures=0)
+    jobs = replace(configuration.jobs, max_requeues="", avoid_failed_node_s=0.0)
+    return replace(configuration, node=node, jobs=jobs)

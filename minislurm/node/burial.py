@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from minislurm.node.messages import Exit
@@ -25,22 +25,24 @@ def lives(state: dict[str, Any]) -> bool:
     return bool(state["pid"]) and start_time(state["pid"]) == state["start_ticks"]
 
 
-def left_behind(run: str, step: str, sessions: Iterable[int], cgroup: str) -> list[int]:
-    """Processes of a step whose shepherd is gone. `sessions`: pids of its tasks, as far as they are known."""
+def left_behind(marks: Mapping[str, str], sessions: Iterable[int], cgroup: str) -> list[int]:
+    """Processes of a step whose shepherd is gone. `marks`: variables of its environment that no other step on
+    this host has, of this cluster or of another. `sessions`: pids of its tasks, as far as they are known."""
     found: set[int] = set()
     if cgroup:
         found.update(CgroupTracker(cgroup).pids())
     else:
-        found.update(marked_processes(run, step))
+        found.update(marked_processes(marks))
         found.update(session_members(sessions))
     found.discard(os.getpid())
     return sorted(found)
 
 
-async def kill_left_behind(run: str, step: str, sessions: Sequence[int], cgroup: str) -> None:
+async def kill_left_behind(marks: Mapping[str, str], sessions: Sequence[int], cgroup: str) -> None:
     """Returns when none is left."""
     interval_s = _FIRST_INTERVAL_S
-    while pids := left_behind(run, step, sessions, cgroup):
+    while pids := left_behind(marks, sessions, cgroup):
+        run, step = marks["MINISLURM_RUN"], marks["MINISLURM_STEP"]
         log.warning("step %s.%s: killing %d processes that its shepherd left", run, step, len(pids))
         if cgroup:
             CgroupTracker(cgroup).kill()

@@ -24,7 +24,7 @@ from minislurm.node.cgroups import Cgroups
 from minislurm.node.checkpoint_desk import CheckpointDesk, is_job_fault
 from minislurm.node.checkpoint_keeper import KeeperError
 from minislurm.node.core import NodeCore, RunRecord, StepRecord
-from minislurm.node.environment import Place, checkpoint_directory, parse, step_name
+from minislurm.node.environment import Place, checkpoint_directory, parse, step_marks, step_name
 from minislurm.node.launch_orders import StepRequest, Where, batch_order, checkpoint_order, step_order
 from minislurm.node.launcher import Launcher
 from minislurm.node.link import ControllerLink
@@ -465,7 +465,7 @@ class Daemon:
         cgroup = ""
         if self._cgroups is not None:
             cgroup = f"{self._cgroups.run_group(key)}/{name}"
-        await burial.kill_left_behind(str(key), name, sessions, cgroup)
+        await burial.kill_left_behind(step_marks(key, name, self._place), sessions, cgroup)
         if not ended:
             found = self._files.step_exit(key, step_id)
             if found is None:

@@ -19,7 +19,7 @@ from minislurm.domain.job import Job, JobSpec
 from minislurm.domain.layout import shorten
 from minislurm.domain.resources import NodeAllocation
 from minislurm.node import spool
-from minislurm.node.messages import Prepare
+from minislurm.node.messages import Prepare, RunKey
 
 #: What an enclosing job may have left in the submitter's environment and this job may not set itself.
 _OF_OTHER_JOBS = (
@@ -208,6 +208,13 @@ def checkpoint_line(prepare: Prepare, place: Place) -> dict[str, str]:
         "MINISLURM_CHECKPOINT_SOCKET": f"{place.spool}/{spool.CHECKPOINT_SOCKET}",
         "MINISLURM_CHECKPOINT_REPORTS": spool.reports_directory(place.spool, *prepare.key),
     }
+
+
+def step_marks(key: RunKey, step: str, place: Place) -> dict[str, str]:
+    """Variables that the processes of a step have, and no others on this host: other daemons, of this cluster
+    or of another, have runs of the same number."""
+    reports = spool.reports_directory(place.spool, *key)
+    return {"MINISLURM_RUN": str(key), "MINISLURM_STEP": step, "MINISLURM_CHECKPOINT_REPORTS": reports}
 
 
 def checkpoint_directory(prepare: Prepare) -> str:

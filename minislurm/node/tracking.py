@@ -12,7 +12,7 @@ import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 
 class DescendantTracker:
@@ -133,14 +133,12 @@ def start_time(pid: int) -> int | None:
     return int(fields[19]) if fields is not None and fields[0] != "Z" else None
 
 
-def marked_processes(run: str, step: str | None = None) -> list[int]:
-    """Processes whose environment says that they belong to a run ("12.1"), or to one step of it.
+def marked_processes(marks: Mapping[str, str]) -> list[int]:
+    """Processes that have all of these in their environment.
 
     For what a killed shepherd left behind: its descendants are init's children by then.
     """
-    marks = [f"MINISLURM_RUN={run}".encode()]
-    if step is not None:
-        marks.append(f"MINISLURM_STEP={step}".encode())
+    marked = [f"{name}={value}".encode() for name, value in marks.items()]
     found: list[int] = []
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) == os.getpid():
@@ -150,7 +148,7 @@ def marked_processes(run: str, step: str | None = None) -> list[int]:
                 entries = file.read().split(b"\0")
         except OSError:
             continue
-        if all(mark in entries for mark in marks):
+        if all(mark in entries for mark in marked):
             found.append(int(name))
     return found
 

@@ -43,6 +43,8 @@ class Lineup:
         elif not jobs.jobs:
             return None
         else:
+            if turn is not None:
+                turn.entry = None  # in which it is itself
             candidate = self._workspace.candidate(jobs)
             turn = Turn(candidate, self._ranking.line(candidate))
             if jobs.key is not None:

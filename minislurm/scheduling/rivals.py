@@ -102,15 +102,11 @@ def gives_way(run: RunningJob) -> bool:
 def levels_of(preempts: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
     """By QOS that may preempt: above how many others, one above the other, it is. One that may preempt
     another is on a higher level."""
-    levels: dict[str, int] = {}
-
-    def level(name: str) -> int:
-        if name not in levels:
-            levels[name] = 0
-            levels[name] = max((1 + level(below) for below in preempts.get(name, ())), default=0)
-        return levels[name]
-
-    return {name: level(name) for name in preempts}
+    levels = dict.fromkeys(preempts, 0)
+    for _ in preempts:  # a chain has no more links than there are QOS
+        for name, below in preempts.items():
+            levels[name] = max((1 + levels.get(one, 0) for one in below), default=0)
+    return levels
 
 
 def preempted_by(preempts: Mapping[str, tuple[str, ...]], qos: str) -> frozenset[str]:

@@ -276,7 +276,10 @@ def test_full_disk_refuses_submissions_and_recovers(tmp_path: Path) -> None:
     if os.getuid() != 0 or os.system(f"mount -t tmpfs -o size=6m tmpfs {tmp_path} 2>/dev/null") != 0:
         pytest.skip("needs root and tmpfs")
     try:
-        with Daemons(nodes=1, folder=tmp_path / "c" if (tmp_path / "c").mkdir() is None else None) as daemons:
+        folder = tmp_path / "c"
+        folder.mkdir()
+        # The node would be drained at once for want of space: this is about the controller.
+        with Daemons(nodes=1, folder=folder, node="health_min_free_mib = 0") as daemons:
             _fill_and_free(daemons, tmp_path)
     finally:
         os.system(f"umount {tmp_path}")

@@ -15,7 +15,7 @@ from minislurm.domain.configuration import Partition
 from minislurm.domain.ids import Bitmap, JobId, NodeName, indexes_of
 from minislurm.domain.resources import NodeAllocation, ResourceRequest
 from minislurm.domain.states import Reason
-from minislurm.scheduling import cycle
+from minislurm.scheduling import chances
 from minislurm.scheduling.backfill import Backfill
 from minislurm.scheduling.cycle import schedule
 from minislurm.scheduling.model import NodeAvailability, RunningJob, Snapshot
@@ -241,7 +241,7 @@ def test_all_reservations_can_be_kept_together(snapshot: Snapshot) -> None:
             made.append(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cycle, "Backfill", Recorded)
+        patch.setattr(chances, "Backfill", Recorded)
         plan = schedule(snapshot)
     reservations = made[0].reservations
     for time in {r.time for r in reservations} - {inf}:
